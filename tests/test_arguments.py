@@ -83,7 +83,9 @@ def test_integer_of_numpy_is_an_int(index: Index, tmp_path: Path, kind: Callable
     with simindex.open(tmp_path / "numpy", config=config) as other:
         assert other.config == plain
         other.insert_many([("new", CAR)], batch_size=kind(10), workers=kind(1))
-    report = corpus.deduplicate([("a", FOX)], None, batch_size=kind(5), workers=kind(1))
+    report = corpus.deduplicate(
+        [("a", FOX)], None, settings=corpus.DedupSettings(batch_size=kind(5), workers=kind(1))
+    )
     assert report.kept == 1
 
 

@@ -27,7 +27,6 @@ REPORTED = (CommandError, SimIndexError, OSError, ValueError, TypeError)
 _OTHERWISE = {
     "sink": "--output",
     "size": "--words or --chars",
-    "row": "--max-row",
     "config": "option of a new index",
 }
 """The options of arguments that have another name."""

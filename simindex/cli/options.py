@@ -6,7 +6,6 @@ is there. So an option given for an existing index is compared with what is stor
 
 from __future__ import annotations
 
-import codecs
 import json
 import math
 import re
@@ -44,11 +43,9 @@ from simindex.config import (
 from simindex.format.keys import Key
 from simindex.index import Index
 from simindex.index import open as open_index
-from simindex.inputs import FORMATS, Fields, Inputs, KeyFrom, Limits, OnBadRow, Reading
+from simindex.inputs import FORMATS, Fields, Inputs, KeyFrom, OnBadRow
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method
 from simindex.storage.folder import is_index
-
-# ---- numbers with a unit ----
 
 
 def _seconds(text: str) -> float:
@@ -60,19 +57,6 @@ def _seconds(text: str) -> float:
     if not 0 <= found < math.inf:
         raise BadParameter(f"expected a number of seconds, like 30, found {text!r}")
     return found
-
-
-def size(text: str) -> int:
-    """Return the bytes of a size that was written on the command line.
-
-    >>> size("256MiB"), size("1 gib"), size("100kB"), size("5")
-    (268435456, 1073741824, 100000, 5)
-    """
-    match = re.fullmatch(r"(\d{1,18}) *(?:([kmgt])(i?))?b?", text.strip().lower(), re.ASCII)
-    if match is None or not int(match[1]):
-        raise BadParameter(f"expected a size of 1 byte or more, like 256MiB, found {text!r}")
-    unit: int = (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " ")
-    return int(match[1]) * unit
 
 
 # ---- which go together ----
@@ -108,13 +92,9 @@ wait = option(
     show_default=False,
     help="Wait up to this long while another process writes to the index (default: not at all).",
 )
-batch_size = number(
-    "--batch-size",
-    default=DEFAULT_BATCH_SIZE,
-    heading="Running",
-    help="Documents per batch.",
-)
-workers = number("--workers", heading="Running", help="Threads that make sketches (default: one per core).")
+# No result depends on these two, and nobody has to choose them: the tests that show so turn them.
+batch_size = number("--batch-size", default=DEFAULT_BATCH_SIZE, hidden=True, help="Documents per batch.")
+workers = number("--workers", hidden=True, help="Threads that make sketches (default: one per core).")
 
 threshold = share("--threshold", help="Least similarity, above 0 up to 1 (default 0.8).")
 limit = number("--limit", help="Show at most N matches.")
@@ -218,24 +198,6 @@ def missing_key(index: Index, key: Key) -> str:
 # ---- how files are read ----
 
 
-def parse_encoding(text: str) -> str:
-    """Return the name of a text encoding."""
-    try:
-        "".encode(text)
-        codecs.getincrementaldecoder(text)
-    except (LookupError, ValueError):  # ValueError: a zero byte in the name
-        raise BadParameter(f"expected an encoding, like latin-1 or utf-16, found {text!r}") from None
-    return text
-
-
-def parse_delimiter(text: str) -> str:
-    """Return a delimiter: one character, or the word tab."""
-    delimiter = "\t" if text in ("tab", "\\t") else text
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise BadParameter(f"expected one character, like ';', or tab; found {text!r}")
-    return delimiter
-
-
 def parse_base(text: str) -> int:
     """Return the base of digits, 16 or 10."""
     if text not in ("10", "16"):
@@ -243,22 +205,6 @@ def parse_base(text: str) -> int:
     return int(text)
 
 
-encoding = option(
-    "--encoding",
-    type=Parsed(parse_encoding),
-    metavar="NAME",
-    default="utf-8",
-    help="Encoding of text, CSV and JSON, like latin-1.",
-)
-max_row = option(
-    "--max-row",
-    type=Parsed(size),
-    metavar="SIZE",
-    default=Limits.row,
-    show_default=False,
-    help="Refuse a longer line, cell or text file, a .zst with a larger window, and a page of a .warc over a "
-    "32nd of it (default 256MiB).",
-)
 _key_from = word(
     "--key-from",
     words=get_args(KeyFrom),
@@ -299,30 +245,11 @@ class FileOptions:
         words=tuple(FORMATS),
         help="Format of the inputs (default: by suffix; stdin: jsonl).",
     ).field()
-    encoding: str = encoding.field()
-    delimiter: str | None = option(
-        "--delimiter",
-        type=Parsed(parse_delimiter),
-        metavar="CHAR",
-        help="Delimiter of CSV cells, like ';' (default comma; .tsv: tab).",
-    ).field()
-    glob: Sequence[str] = inputs_of(
-        "--glob", "In folders, read only files of this name, like '*.py'. May be repeated.", "PATTERN"
-    ).field()
-    hidden: bool = flag(
-        "--hidden", help="In folders, also read hidden files and folders, except .git."
-    ).field()
     skip_bad_rows: bool = flag(
         "--skip-bad-rows",
         help="Report, count and skip bad rows, and files that cannot be read on, instead of stopping at the "
         "first.",
     ).field()
-    max_row: int = max_row.field()
-
-    @property
-    def limits(self) -> Limits:
-        """How much of them may be held in memory."""
-        return Limits(self.max_row)
 
     def inputs(
         self,
@@ -333,12 +260,12 @@ class FileOptions:
     ) -> Inputs:
         """Return the inputs at some paths; `fields` are of `Fields`, in place of what the options say, and
         `on_bad_row` in place of what reports bad rows."""
-        reading = Reading(self.format_, self.encoding, self.delimiter, tuple(self.glob), self.hidden)
         given = {_FIELDS[option]: value for option, value in vars(self).items() if option in _FIELDS}
         if on_bad_row is None and self.skip_bad_rows:
             on_bad_row = report_skipped()
-        how: dict[str, Any] = {"reading": reading, "limits": self.limits, "on_bad_row": on_bad_row}
-        return Inputs(paths, Fields(**given | fields), leave_out=leave_out, **how)
+        return Inputs(
+            paths, Fields(**given | fields), format=self.format_, leave_out=leave_out, on_bad_row=on_bad_row
+        )
 
 
 @dataclass(frozen=True)
@@ -460,12 +387,6 @@ class SketchOptions(ShingleOptions):
     heading: ClassVar = "Sketches"
 
     num_perm: int | None = number("--num-perm", least=0, help="MinHash rows (default 128).").field()
-    seed: int | str | None = option(
-        "--seed",
-        type=Parsed(seed_of),
-        metavar="N|random",
-        help="Seed of the hash functions (default 1); random: one that cannot be guessed.",
-    ).field()
 
 
 @dataclass(frozen=True)
@@ -483,6 +404,12 @@ class CreationOptions(SketchOptions):
         ("no_minhash", "no_simhash"),
     )
 
+    seed: int | str | None = option(
+        "--seed",
+        type=Parsed(seed_of),
+        metavar="N|random",
+        help="Seed of the hash functions (default 1); random: one that cannot be guessed.",
+    ).field()
     max_distance: int | None = number(
         "--max-distance",
         least=0,

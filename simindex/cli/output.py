@@ -227,7 +227,7 @@ def counted_bad(tally: Tally) -> str:
     return counted(tally.bad, "bad row") + files
 
 
-def note_tally(tally: Tally, encoding: str, *, says_bad: bool = True) -> None:
+def note_tally(tally: Tally, *, says_bad: bool = True) -> None:
     """Print what was skipped or left out, and files with undecodable bytes; `says_bad`: bad rows, too."""
     if says_bad and tally.bad + tally.bad_files:
         note(f"simindex: skipped: {counted_bad(tally)}")
@@ -235,8 +235,7 @@ def note_tally(tally: Tally, encoding: str, *, says_bad: bool = True) -> None:
     if tally.links:
         passed_over.append(counted(tally.links, "link to a folder", "links to folders"))
     if tally.hidden:
-        hidden = counted(tally.hidden, "hidden file or folder", "hidden files or folders")
-        passed_over.append(f"{hidden}; --hidden takes {'it' if tally.hidden == 1 else 'them'}")
+        passed_over.append(counted(tally.hidden, "hidden file or folder", "hidden files or folders"))
     if passed_over:
         note(f"simindex: left out of folders: {', '.join(passed_over)}")
     if tally.tables:
@@ -250,8 +249,7 @@ def note_tally(tally: Tally, encoding: str, *, says_bad: bool = True) -> None:
         note(f"simindex: left out of web archives: {records} without a page of status 2xx and text")
     if tally.mended:
         what = counted(tally.mended, "text file has", "text files have")
-        known = "UTF-8" if encoding == "utf-8" else encoding
-        note(f"simindex: {what} bytes that are not {known}, read as U+FFFD; --encoding names another")
+        note(f"simindex: {what} bytes that are not UTF-8, read as U+FFFD")
 
 
 class Reports:

@@ -19,7 +19,7 @@ from simindex.cli.options import FileOptions, parse_key
 from simindex.cli.output import Advance, counted, note
 from simindex.config import FEW_SHINGLES, WordShingles
 from simindex.format.keys import Key
-from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row, Source, rows, sound
+from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row, Source, rows, sound
 from simindex.sketching.shingles import shingle_hashes_of
 from simindex.sketching.sketch import Sketch
 
@@ -94,22 +94,22 @@ keys_file = option("--input", "input_", metavar="FILE", help="A file with one ke
 int_keys = flag("--int", "int_keys", help="Keys are integers.")
 
 
-def given_keys(keys: Sequence[str], file: str | None, int_keys: bool, limits: Limits) -> list[Key]:
+def given_keys(keys: Sequence[str], file: str | None, int_keys: bool) -> list[Key]:
     """Return the keys that were asked for, by arguments and by the lines of a file, each once, in order."""
     if not keys and file is None:
         raise BadParameter("expected KEY... or --input")
     wanted: list[Key] = []
     for key in keys:
-        wanted += _lines_of("-", int_keys, limits) if key == "-" else [parse_key(key, int_keys)]
+        wanted += _lines_of("-", int_keys) if key == "-" else [parse_key(key, int_keys)]
     if file is not None:
-        wanted += _lines_of(file, int_keys, limits)
+        wanted += _lines_of(file, int_keys)
     return list(dict.fromkeys(wanted))
 
 
-def _lines_of(path: str, int_keys: bool, limits: Limits) -> list[Key]:
+def _lines_of(path: str, int_keys: bool) -> list[Key]:
     """Return the keys of a file, a line each; empty lines are passed over."""
     keys: list[Key] = []
-    source = Source(path, limits)
+    source = Source(path)
     with source.lines() as lines:
         for line in sound(lines):
             # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.

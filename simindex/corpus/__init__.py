@@ -18,6 +18,7 @@ __all__ = [
     "Contaminated",
     "DecontaminationReport",
     "DedupReport",
+    "DedupSettings",
     "Explanation",
     "FoundItem",
     "Held",

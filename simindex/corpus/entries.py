@@ -222,7 +222,6 @@ def entries_of(
     id: str | None = None,  # noqa: A002 - the field's usual name
     text: str | None = None,
     on_bad_row: OnBadRow | None = None,
-    options: str = Fields.options,
     *,
     only_texts: bool = False,
 ) -> Entries:
@@ -233,7 +232,7 @@ def entries_of(
         sources = [sources]
     are_paths = isinstance(sources, list | tuple) and sources
     if are_paths and all(isinstance(path, str | os.PathLike) for path in sources):
-        named = {"id": id or Fields.id, "text": text or Fields.text, "options": options}
+        named = {"id": id or Fields.id, "text": text or Fields.text}
         how = Fields(**named, key_from="line", whole_rows=True, only_texts=only_texts)  # type: ignore[arg-type] # they are texts
         sources = Inputs(list(map(os.fspath, sources)), how)
     if not isinstance(sources, Inputs):

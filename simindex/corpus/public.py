@@ -8,6 +8,7 @@ from simindex.corpus.dedup.decontaminate import decontaminate as decontaminate
 from simindex.corpus.dedup.deduplicate import deduplicate as deduplicate
 from simindex.corpus.dedup.results import DedupReport as DedupReport
 from simindex.corpus.dedup.results import Removed as Removed
+from simindex.corpus.dedup.settings import DedupSettings as DedupSettings
 from simindex.corpus.joining import Joined as Joined
 from simindex.corpus.joining import join as join
 from simindex.corpus.shared_passages import Explanation as Explanation

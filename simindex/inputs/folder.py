@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from simindex.inputs.rows import BadFileError, NoTextError
 from simindex.inputs.source import Columns, Source, Tally
@@ -20,20 +19,18 @@ ReadFile = Callable[[Source], Iterator[Columns]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which files of a folder are taken. A pattern that begins with a dot takes hidden files that it fits."""
+    """Which files of a folder are taken: those whose names begin with no dot."""
 
-    globs: tuple[str, ...] = ()  # patterns of names, or of paths within if one has a slash; none: all
     leave_out: str | None = None  # the real path of a folder to pass over
-    hidden: bool = False  # whether to take what is hidden, whose name begins with a dot, but never `.git`
 
     def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadFileError]:
         """Yield the path of each regular file of a folder, in order, folders by their name. A link to a file
         counts as the file; a link to a folder is not followed, so there are no loops. `tally` counts these,
         and what is hidden."""
         tally = tally or Tally()
-        ahead = [(folder, "", True)]
+        ahead = [(folder, True)]
         while ahead:
-            path, within, is_folder = ahead.pop()
+            path, is_folder = ahead.pop()
             if not is_folder:
                 yield path
                 continue
@@ -43,40 +40,23 @@ class Selection:
             except OSError as exc:
                 yield unreadable(path, exc)
                 continue
-            if within and is_index(path):
+            if path != folder and is_index(path):
                 continue
             for entry in found:
-                inner = f"{within}/{entry.name}" if within else entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if self._is_passed_over(entry, inner, is_folder):
+                if entry.name.startswith("."):
                     tally.hidden += is_folder or os.path.isfile(entry.path)
                 elif is_folder:
                     if self.leave_out is None or os.path.realpath(entry.path) != self.leave_out:
-                        ahead.append((entry.path, inner, True))
+                        ahead.append((entry.path, True))
                 elif entry.is_symlink() and os.path.isdir(entry.path):
                     tally.links += 1
-                elif self._takes(entry.name, inner) and _may_be_read(entry):
-                    ahead.append((entry.path, inner, False))
+                elif _may_be_read(entry):
+                    ahead.append((entry.path, False))
 
     def total_bytes(self, folder: str) -> int:
         """Return the bytes of all files that are taken. Looks at every one."""
         return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadFileError))
-
-    def _is_passed_over(self, entry: os.DirEntry[str], within: str, is_folder: bool) -> bool:
-        """Return whether an entry is hidden and not wanted."""
-        if not entry.name.startswith("."):
-            return False
-        if is_folder:
-            return not self.hidden or entry.name == ".git"
-        return not self.hidden and not (
-            any(pattern.rpartition("/")[2].startswith(".") for pattern in self.globs)
-            and self._takes(entry.name, within)
-        )
-
-    def _takes(self, name: str, within: str) -> bool:
-        return not self.globs or any(
-            fnmatchcase(within if "/" in pattern else name, pattern) for pattern in self.globs
-        )
 
 
 def read(

@@ -12,7 +12,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from simindex.inputs import folder
 from simindex.inputs.formats import csv, json, parquet, text, warc
 from simindex.inputs.rows import BadFileError, BadRowError, Fields, Row, sound
 from simindex.inputs.source import Columns, Extent, Found, Limits, Source, Tally, columns_of, gathered
-from simindex.inputs.streams import is_utf8, require_unpacker, without_packing
+from simindex.inputs.streams import require_unpacker, without_packing
 from simindex.remote import BrokenOffError, UnreachableError, is_remote
 from simindex.storage.folder import is_index
 
@@ -38,7 +38,6 @@ class Format(NamedTuple):
 
     read: Callable[[Source, Fields], Iterator[Columns]]
     may_be_packed: bool = True  # whether such files may also be compressed, or come from standard input
-    has_delimiter: bool = False  # whether something stands between cells
     modules: Sequence[str] = ()  # that it imports, of packages that simindex does not require
     install: str = ""  # what has to be installed for them; default: the packages
 
@@ -50,8 +49,8 @@ def _gathering(read: Callable[[Source, Fields], Iterator[Found]]) -> Callable[..
 FORMATS = {
     "jsonl": Format(json.read_lines, modules=["orjson"]),
     "json": Format(_gathering(json.read), modules=["orjson"]),
-    "csv": Format(_gathering(csv.read), has_delimiter=True),
-    "tsv": Format(_gathering(partial(csv.read, delimiter="\t")), has_delimiter=True),
+    "csv": Format(_gathering(csv.read)),
+    "tsv": Format(_gathering(partial(csv.read, delimiter="\t"))),
     "parquet": Format(_gathering(parquet.read), may_be_packed=False, modules=["pyarrow.parquet"]),
     "text": Format(text.read),
     "warc": Format(_gathering(warc.read), modules=warc.MODULES, install="'simindex[web]'"),
@@ -71,17 +70,6 @@ SUFFIXES = {
 """Suffix -> name of the format; a file without one of them is text."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How inputs are read, where their names do not tell."""
-
-    format: str | None = None  # of every file, a name out of `FORMATS`; None: as its suffix says
-    encoding: str = "utf-8"  # of what is text: a text encoding of Python
-    delimiter: str | None = None  # between the cells of .csv and .tsv; None: comma and tab
-    globs: tuple[str, ...] = ()  # the files of a folder to take, by name, or path where there is a slash
-    hidden: bool = False  # whether to take hidden files of a folder
-
-
 class Inputs:
     """The rows of several inputs, in the order given: files, folders, "-", patterns, and URLs of `fsspec`.
 
@@ -97,7 +85,7 @@ class Inputs:
         paths: Sequence[str],
         fields: Fields | None = None,
         *,
-        reading: Reading | None = None,
+        format: str | None = None,  # noqa: A002 - the option's name
         leave_out: str | None = None,
         limits: Limits | None = None,
         on_bad_row: OnBadRow | None = None,
@@ -106,9 +94,9 @@ class Inputs:
         self._leave_out = leave_out
         self._limits = limits or Limits()
         self._fields = fields or Fields()
-        self._reading = reading or Reading()
+        self._format = format
         left_out = None if leave_out is None else os.path.realpath(leave_out)
-        self._selection = folder.Selection(self._reading.globs, left_out, self._reading.hidden)
+        self._selection = folder.Selection(left_out)
         self.place = 0
         self.first_texts: list[str] = []
         """The texts that the latest iteration began with, `FIRST_TEXTS` at most, cut after `_BEGIN_CHARS`."""
@@ -118,16 +106,11 @@ class Inputs:
         self._heads: list[Any] = []  # of one table, or none; all sources share it
         self._paths = tuple(chain.from_iterable(map(_fitting, paths)))
         self._formats = dict(zip(self._paths, map(self._format_of, self._paths), strict=True))
-        if self._reading.delimiter is not None and not any(
-            FORMATS[name].has_delimiter for name in self._formats.values()
-        ):
-            raise InputError("--delimiter", "expected an input of .csv or .tsv, or --format csv; found none")
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the rows depend on beside the files: fields, reading and limits, as JSON has them."""
-        settings = {"fields": asdict(self._fields)} | asdict(self._reading) | asdict(self._limits)
-        return settings | {"globs": list(self._reading.globs)}
+        """What the rows depend on beside the files: fields, format and limits, as JSON has them."""
+        return {"fields": asdict(self._fields), "format": self._format} | asdict(self._limits)
 
     def __iter__(self) -> Iterator[Row]:
         for some in self.columns():
@@ -208,8 +191,7 @@ class Inputs:
 
     def has_plain_lines(self, path: str) -> bool:
         """Whether an input has lines as they stand, so that it can be read from any line on."""
-        is_plain = without_packing(path) == path and is_utf8(self._reading.encoding)
-        return is_plain and self.has_lines(path)
+        return without_packing(path) == path and self.has_lines(path)
 
     @property
     def tally(self) -> Tally:
@@ -243,13 +225,12 @@ class Inputs:
         return self._open(self._paths[place], extent)
 
     def _open(self, path: str, extent: Extent | None = None) -> Source:
-        how = self._reading
-        return Source(path, self._limits, how.encoding, how.delimiter, self._tally, extent, heads=self._heads)
+        return Source(path, self._limits, self._tally, extent, self._heads)
 
     def _format_of(self, path: str) -> str:
         """Return the format of an input; one that is missing, or cannot be read here, is refused."""
         is_stdin, is_folder = path == "-", path != "-" and os.path.isdir(path)
-        name = self._reading.format or ("jsonl" if is_stdin else "text" if is_folder else _named_format(path))
+        name = self._format or ("jsonl" if is_stdin else "text" if is_folder else _named_format(path))
         _require_modules(name, path)
         if is_stdin and not FORMATS[name].may_be_packed:
             raise InputError("stdin", f"expected a file, for .{name} cannot be read from a pipe")
@@ -288,7 +269,7 @@ class Inputs:
             source,
             self._selection,
             read,
-            lambda path: self._reading.format is None and _named_format(path) != "text",
+            lambda path: self._format is None and _named_format(path) != "text",
         )
 
 

@@ -144,7 +144,6 @@ class Fields:
     fingerprint_base: int = 16  # of fingerprints written as text: 16 or 10
     keys_only: bool = False  # whether the key is all that is wanted: a row with one needs no document
     only_texts: bool = False  # whether ready shingles are no document, nor a fingerprint
-    options: str = "--"  # what the options that name `id` and `text` begin with, for messages
     whole_rows: bool = False  # whether the content of a row of Parquet has all columns, not only the wanted
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
@@ -208,22 +207,19 @@ class Fields:
         own = (self.id, self.document)
         return {name: value for name, value in values.items() if name not in own} or None
 
-    def require_column(self, place: str, columns: Sequence[str], hint: str = "") -> None:
-        """Refuse a table that has no column of documents, or two of a name that is read; `hint` ends the
-        message."""
+    def require_column(self, place: str, columns: Sequence[str]) -> None:
+        """Refuse a table that has no column of documents, or two of a name that is read."""
         for name in (self.id, self.document, self.metadata_from):
             if name is not None and (count := list(columns).count(name)) > 1:
                 raise InputError(place, f"expected one column {name!r}, found {count}")
         needed = self.id if self.keys_only and self.key_from != "content" else self.document
         if needed not in columns:
-            another = (
-                f"; {self.options}id-field names another" if needed != self.document else self._another()
-            )
-            found = f"{columns!s:.100}{hint or another}"
+            another = "; --id-field names another" if needed != self.document else self._another()
+            found = f"{columns!s:.100}{another}"
             raise InputError(place, f"expected a column {needed!r}, found {found}")
 
     def _another(self) -> str:
-        return f"; {self.options}{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
+        return f"; --{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
 
     def _key(self, place: str, key: Any) -> str | int | bytes:
         key = from_json(key)
@@ -269,7 +265,7 @@ class Fields:
             return f"{tidy_path(name)}:{number}"
         found = "null" if self.id in values else f"{sorted(values)!s:.100}"
         made = "--key-from content or line makes keys for rows without one"
-        remedy = f"{self.options}id-field names another, {made}"
+        remedy = f"--id-field names another, {made}"
         raise BadRowError(place, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
 
 

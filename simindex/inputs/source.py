@@ -13,19 +13,20 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress, count, repeat
 from typing import Any, NamedTuple, cast
 
 from simindex import remote
 from simindex.batching import bytes_of, in_parts
 from simindex.checks import set_int
-from simindex.errors import Argument, InputError, reason_of
+from simindex.errors import InputError, reason_of
 from simindex.inputs.rows import BadRowError, Fields, NoTextError, Row, tidy_path
-from simindex.inputs.streams import PACKINGS, Stream, is_utf8
+from simindex.inputs.streams import PACKINGS, Stream
 from simindex.remote import is_remote
 
 _MIB = 1 << 20
+ROW_BYTES = 256 * _MIB
 _PIECE = _MIB  # of a long line, read at a time
 GROUP_BYTES = 1 << 18  # of lines that come together
 _WHOLE_PIECE = 1 << 18
@@ -50,7 +51,7 @@ _BEGINS_OF_PACKED = [
 class Limits:
     """How much of an input may be held in memory at once. Working on it takes a multiple of that."""
 
-    row: int = 256 * _MIB  # bytes of a row: of a line, a cell, a text file, a .json
+    row: int = field(default_factory=lambda: ROW_BYTES)  # of a line, a cell, a text file, a .json
 
     @property
     def page(self) -> int:
@@ -66,12 +67,10 @@ class Limits:
     def __post_init__(self) -> None:
         set_int(self, "row", 1, _MOST)
 
-    def refusal(self, what: str) -> tuple[object, ...]:
+    def refusal(self, what: str) -> str:
         """Return why something that takes too much memory is refused."""
-        share = ", 32 times as much," if what == "a page" else ""
         size = _size({"a page": self.page, "a window": self.window}.get(what, self.row))
-        limit = Argument("row", of="Limits")
-        return f"expected {what} of at most {size}, found more; ", limit, f"{share} sets the limit"
+        return f"expected {what} of at most {size}, found more"
 
 
 def _size(num_bytes: int) -> str:
@@ -91,7 +90,7 @@ class Tally:
     binary: int = 0  # files of a folder that were passed over because they are no text
     links: int = 0  # links of a folder to folders, which are not followed
     records: int = 0  # of web archives, that were passed over: they are no page, or one without text
-    mended: int = 0  # text files with bytes that their encoding has no character for, read with U+FFFD there
+    mended: int = 0  # text files with bytes that are not UTF-8, read with U+FFFD there
     tables: int = 0  # files of a folder that are named as tables or JSON are, read as one text each
 
 
@@ -141,20 +140,18 @@ class Extent(NamedTuple):
 
 
 class Source:
-    """An input that one format reads, once: a path, "-" for standard input, with its encoding, the delimiter
-    of its cells, and the lines of it that are read; ``None``: all."""
+    """An input that one format reads, once: a path, "-" for standard input, and the lines of it that are
+    read; ``None``: all."""
 
     def __init__(
         self,
         path: str,
         limits: Limits | None = None,
-        encoding: str = "utf-8",
-        delimiter: str | None = None,
         tally: Tally | None = None,
         extent: Extent | None = None,
         heads: list[Any] | None = None,
     ) -> None:
-        self.path, self.encoding, self.delimiter, self.extent = path, encoding, delimiter, extent
+        self.path, self.extent = path, extent
         self._heads = [] if heads is None else heads
         self.limits = limits or Limits()
         self.tally = Tally() if tally is None else tally
@@ -181,7 +178,7 @@ class Source:
     @contextmanager
     def lines(self) -> Iterator[Lines]:
         """Open the file for the length of the block; gives its lines, decompressed and in UTF-8."""
-        with Stream(self.path, self.limits.window, self.encoding) as stream:
+        with Stream(self.path, self.limits.window) as stream:
             try:
                 yield Lines(self, stream)
             finally:
@@ -189,7 +186,7 @@ class Source:
 
     def inner(self, path: str) -> Source:
         """Return a file of this folder as an input that is read in the same way."""
-        return Source(path, self.limits, self.encoding, self.delimiter, self.tally, heads=self._heads)
+        return Source(path, self.limits, self.tally, heads=self._heads)
 
     def take_head(self, content: Any) -> None:
         """Take note of what names columns, as the content of a row (see `Columns`): the first counts."""
@@ -230,15 +227,14 @@ class Source:
         elif b"\0" not in begin:
             return
         elif begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            found = "UTF-16; --encoding utf-16 reads it"
+            found = "UTF-16; iconv -f utf-16 -t utf-8 makes UTF-8 of it"
         else:
-            found = "a binary file (with a zero byte); --encoding names another encoding"
+            found = "a binary file (with a zero byte)"
         raise NoTextError(self.name, f"expected text, found {found}")
 
     def wrong_bytes(self) -> str:
         """Return why bytes are no text: an error's reason."""
-        known = "UTF-8" if is_utf8(self.encoding) else self.encoding
-        return f"expected {known}, found other bytes; --encoding names another encoding, like latin-1"
+        return "expected UTF-8, found other bytes; iconv makes UTF-8 of another encoding, -f latin1 -t utf-8"
 
 
 class Lines:

@@ -7,7 +7,6 @@ when it comes out.
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import importlib
 import io
@@ -101,44 +100,19 @@ def _unpacked(file: _Counted, new_part: Callable[[], Any], padding: bytes) -> It
         rest = part.unused_data
 
 
-_MARK = "simindex.mark"
-
-
-def _mark(error: UnicodeError) -> tuple[str, int]:
-    """Put what is written to UTF-8 as the byte FF, which is never part of it, in the place of wrong bytes."""
-    return "\udcff", cast("UnicodeDecodeError", error).end
-
-
-def _recoded(file: BinaryIO, encoding: str) -> Iterator[bytes]:
-    """Yield the content of a file in another encoding, in UTF-8."""
-    codecs.register_error(_MARK, _mark)
-    decoder = codecs.getincrementaldecoder(encoding)(_MARK)
-    while chunk := file.read(_UNPACK_BYTES):
-        yield decoder.decode(chunk).encode("utf-8", "surrogateescape")
-    yield decoder.decode(b"", True).encode("utf-8", "surrogateescape")
-
-
 def _file_of(chunks: Iterator[bytes]) -> BinaryIO:
     return cast("BinaryIO", io.BufferedReader(_Chunks(chunks), _UNPACK_BYTES))
 
 
-def is_utf8(encoding: str) -> bool:
-    """Return whether this is a name of UTF-8, as "U8" is."""
-    return codecs.lookup(encoding).name == "utf-8"
-
-
 class Stream:
-    """An input opened for reading: decompressed by its last suffix, in UTF-8, what is no character of its
-    encoding as the byte FF; "-" is standard input. `max_window`: bytes that a part of .zst or .xz may ask to
-    be remembered."""
+    """An input opened for reading, decompressed by its last suffix; "-" is standard input. `max_window`:
+    bytes that a part of .zst or .xz may ask to be remembered."""
 
-    def __init__(self, path: str, max_window: int = 1 << 31, encoding: str = "utf-8") -> None:
+    def __init__(self, path: str, max_window: int = 1 << 31) -> None:
         self._raw: Any = None
         self._has_position = False
         self.is_packed = False
         self.file = standard_input() if path == "-" else self._opened(path, max_window)
-        if not is_utf8(encoding):
-            self.file = _file_of(_recoded(self.file, encoding))
 
     def _opened(self, path: str, max_window: int) -> BinaryIO:
         unpacker = require_unpacker(path)

@@ -11,6 +11,7 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from simindex.all_pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
@@ -23,9 +24,10 @@ from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal, digest_of
 from simindex.corpus.dedup.keep_per import KeepPer
 from simindex.corpus.dedup.orders import Keep
-from simindex.corpus.dedup.output_files import Mode, Sink
+from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD, rows_of_parts
+from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.dedup.steps import input_changed, plan_of_query
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import PathEntries
@@ -60,6 +62,8 @@ from simindex.scaleout.planned import (
 )
 from simindex.scaleout.stages import Stages, compare_range, sketch_part
 
+_OF_STAGES = ("max_run", "memory_bytes", "part_bytes")
+
 Step = Callable[[str, int, int], object]
 """Is called as step(name, done, total)."""
 
@@ -68,16 +72,17 @@ class _StagedJob(Job):
     """A job with its arguments; see `deduplicate`.
 
     Args:
+        sources, sink, settings: of `Job`.
         tasks: runs the stages.
         work: folder for that of the stages; ``None``: that of the journal.
-        others: of `Job`, and of `deduplicate`.
+        memory_bytes, max_run, part_bytes, on_step: of `deduplicate`.
     """
 
     def __init__(
         self,
         sources: Any,
         sink: Sink | None,
-        threshold: float,
+        settings: JobSettings,
         *,
         tasks: AbstractContextManager[Tasks],
         work: str | os.PathLike[str] | None,
@@ -85,13 +90,12 @@ class _StagedJob(Job):
         max_run: int,
         part_bytes: int,
         on_step: Step | None = None,
-        **others: Any,
     ) -> None:
         part_bytes = require_int("part_bytes", part_bytes, 1)
         self._tasks, self._work, self._part_bytes = tasks, work, part_bytes
         self._bounds = max_run, memory_bytes
         self._step: Step = on_step or (lambda *_: None)
-        super().__init__(sources, sink, threshold, workers=1, **others)
+        super().__init__(sources, sink, replace(settings, workers=1))
         require_files(self._entries, "scaleout.deduplicate")
 
     def _described(self) -> dict[str, Any]:
@@ -102,7 +106,7 @@ class _StagedJob(Job):
     ) -> None:
         assert into is None
         with self._tasks as tasks:
-            if self._force:  # of a job that was done, or given up, the output is gone
+            if self._settings.force:  # of a job that was done, or given up, the output is gone
                 shutil.rmtree(self.stages_folder(self._work or folder), ignore_errors=True)
             self._stages = stages = self.stages(folder, tasks)
             if not os.path.exists(stages.decided):
@@ -138,9 +142,9 @@ class _StagedJob(Job):
             plan,
             self._bounds[1],
             self._entries.inputs.in_silence(),
-            self._keep,
-            self._source_fields,
-            copies_lines=is_plain and self.copies_lines and self._on_removed is None,
+            self._settings.keep,
+            self._settings.source_fields,
+            copies_lines=is_plain and self.copies_lines and self._settings.on_removed is None,
         )
         return cut_into_parts(stages, self._part_bytes, tasks)
 
@@ -170,7 +174,7 @@ class _StagedJob(Job):
         parts = rows_of_parts(
             self._entries.inputs,
             verdicts.read,
-            self._batch_size,
+            self._settings.batch_size,
             self.state.read,
             by_lines=by_lines,
         )
@@ -229,7 +233,6 @@ def deduplicate(
     on_step: Step | None = None,
     on_removed: Callable[[Removed], object] | None = None,
     on_bad_row: OnBadRow | None = None,
-    journal: str | os.PathLike[str] | None = None,
     force: bool = False,
     address: str | None = None,
     ray: Mapping[str, Any] | None = None,
@@ -244,7 +247,7 @@ def deduplicate(
     Args:
         sources: paths of files that every node can read, as in `simindex.corpus.deduplicate`.
         sink, threshold, keep, keep_per, mode, recall, by, max_distance, config, removed: as there.
-        batch_size, journal, force, on_removed: as there.
+        batch_size, force, on_removed: as there.
         progress, on_bad_row: as there; `progress` is called while the output is written. With `on_bad_row`
             a bad row is passed over; it is reported in the second reading.
         max_run: documents of one prefix that tasks compare two by two; those of longer runs are compared by
@@ -266,7 +269,9 @@ def deduplicate(
     """
     given = locals()
     require_callable("on_step", on_step)
-    job = _StagedJob(tasks=tasks_on(given.pop("address"), given.pop("ray")), **given)
+    tasks = tasks_on(given.pop("address"), given.pop("ray"))
+    of_stages = {name: given.pop(name) for name in ("work", "on_step", *_OF_STAGES)}
+    job = _StagedJob(given.pop("sources"), given.pop("sink"), JobSettings(**given), tasks=tasks, **of_stages)
     stages = None if work is None else job.stages_folder(work)
     report = job.run()
     if stages is not None:  # not before the job is done: half a folder does not say what is written
@@ -322,12 +327,13 @@ class StagedDedup(PlannedJob):
             JobError: nothing is decided, or the inputs have changed since they were planned.
             OSError: as of `simindex.corpus.deduplicate`.
         """
-        given = pickle.loads(self.plan.arguments)
-        if given.pop("skip_bad_rows"):
-            given["on_bad_row"] = on_bad_row or pass_over
+        sources, sink, settings, of_stages = pickle.loads(self.plan.arguments)
+        if settings.on_bad_row is not None:
+            settings = replace(settings, on_bad_row=on_bad_row or pass_over)
         if not self.is_done:
             self._require_decided()
-        job = _StagedJob(work=self.work, tasks=nullcontext(Tasks()), progress=progress, **given)
+        settings, tasks = replace(settings, progress=progress), nullcontext(Tasks())
+        job = _StagedJob(sources, sink, settings, work=self.work, tasks=tasks, **of_stages)
         report = job.run()
         self._done()
         return report
@@ -354,7 +360,6 @@ def plan_dedup(
     max_run: int = DEFAULT_MAX_RUN,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     part_bytes: int = PART_BYTES,
-    journal: str | os.PathLike[str] | None = None,
 ) -> StagedDedup:
     """Plan a deduplication in a folder: cut the input into parts, and begin the journal beside the output.
 
@@ -373,12 +378,13 @@ def plan_dedup(
         UnsupportedError: sources or sink that only this process has.
     """
     given = locals()
-    del given["work"], given["parallel"]
-    parallel = require_int("parallel", parallel, 1)
-    of_job = {name: value for name, value in given.items() if name != "skip_bad_rows"}
-    on_bad = pass_over if skip_bad_rows else None
-    tasks = Tasks(parallel)
-    job = _StagedJob(work=work, tasks=nullcontext(tasks), on_bad_row=on_bad, **of_job)
+    for name in ("sources", "sink", "work"):
+        del given[name]
+    parallel = require_int("parallel", given.pop("parallel"), 1)
+    given["on_bad_row"] = pass_over if given.pop("skip_bad_rows") else None
+    of_stages = {name: given.pop(name) for name in _OF_STAGES}
+    settings, tasks = JobSettings(**given), Tasks(parallel)
+    job = _StagedJob(sources, sink, settings, work=work, tasks=nullcontext(tasks), **of_stages)
     if not job.can_resume:
         raise UnsupportedError(f"plan_dedup: expected the path of an output, found {sink!r:.80}")
     work, digest = os.fspath(work), job.digest()
@@ -386,8 +392,9 @@ def plan_dedup(
         return found
     job.begin()
     stages = job.stages(work, tasks)
-    for name in ("sink", "removed", "journal"):  # `finish` may have another working directory
-        given[name] = absolute(None if given[name] is None else os.fspath(given[name]))
-    arguments = pickle.dumps(given | {"force": False})
+    # `finish` may have another working directory.
+    removed = None if removed is None else absolute(os.fspath(removed))
+    settings = replace(settings, removed=removed, force=False)
+    arguments = pickle.dumps((sources, absolute(os.fspath(sink)), settings, of_stages))
     write_plan(work, Plan(StagedDedup.kind, digest, job.described, stages, arguments))
     return StagedDedup(work)

@@ -60,10 +60,11 @@ def test_dedup_annotates_reports_and_reads_from_a_pipe(run: Run, rows: Path) -> 
     assert marked == [(None, 0), (1, 0), (None, 2), ("rows.jsonl:3", 2)]
     assert run("dedup", "rows.jsonl", "-o", "gone.jsonl", "--mode", "report-only").code == 0
     assert len(rows_of("gone.jsonl")) == 2
-    piped = run("dedup", "-", "-o", "piped.jsonl", "--removed", "r.jsonl", stdin=rows.read_bytes())
-    assert piped.code == 0, piped.err
-    assert len(rows_of("piped.jsonl")) == 2
-    assert rows_of("r.jsonl")[1]["id"] == "stdin:4"
+    for mode in ("remove", "report-only"):
+        piped = run("dedup", "-", "-o", f"{mode}.jsonl", "--mode", mode, stdin=rows.read_bytes())
+        assert piped.code == 0, piped.err
+        assert len(rows_of(f"{mode}.jsonl")) == 2
+    assert rows_of("report-only.jsonl")[1]["id"] == "stdin:4"
 
 
 @pytest.mark.usefixtures("rows")
@@ -162,14 +163,13 @@ def test_dedup_by_both_measures(run: Run, tmp_path: Path) -> None:
 def test_dedup_by_paragraphs_tells_documents_too(run: Run, tmp_path: Path) -> None:
     texts = [f"{FOX}\n{SHIP}", SHIP, f"{FOX}\nnew"]
     (tmp_path / "a.jsonl").write_bytes(json_lines({"id": n, "text": text} for n, text in enumerate(texts)))
-    result = run("dedup", "a.jsonl", "-o", "out.jsonl", "--level", "paragraph", "--explain")
+    result = run("dedup", "a.jsonl", "-o", "out.jsonl", "--level", "paragraph")
     assert result.code == 0, result.err
     assert result.err.startswith(
         "3 documents, of 1 nothing is left; their paragraphs:\n5 paragraphs read, 3 kept, 2 removed"
     )
     assert [(row["id"], row["text"]) for row in rows_of("out.jsonl")] == [(0, texts[0]), (2, "new")]
-    removed = rows_of("out.jsonl.dedup/removed.jsonl")
-    assert [row["explanation"]["share_a"] for row in removed] == [1.0, 1.0]
+    assert len(rows_of("out.jsonl.dedup/removed.jsonl")) == 2
     assert run("report", "out.jsonl.dedup", "-o", "page.html").code == 0
 
 

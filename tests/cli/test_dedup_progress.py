@@ -31,7 +31,7 @@ def test_dedup_shows_rows_duplicates_rate_size_and_time_on_a_terminal(tmp_path: 
         assert "…" not in shown
 
 
-def test_dedup_tells_nothing_or_json_lines_elsewhere(tmp_path: Path) -> None:
+def test_dedup_shows_no_progress_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_bytes(json_lines(ROWS))
     silent = process("dedup", "rows.jsonl", "-o", "a.jsonl", cwd=tmp_path)
     assert silent.stderr.count(b"\n") == 2
@@ -39,14 +39,6 @@ def test_dedup_tells_nothing_or_json_lines_elsewhere(tmp_path: Path) -> None:
         b"expected to be found: 51% of the duplicates right at the threshold, 94% of those at 0.85; --recall"
     )
     assert found in silent.stderr
-    result = process("dedup", "rows.jsonl", "-o", "b.jsonl", "--json-progress", "--json", cwd=tmp_path)
-    assert result.returncode == 0
-    assert json.loads(result.stdout)["kept"] == 2
-    (line,) = map(json.loads, result.stderr.splitlines())
-    assert {"rows": 3, "rows_now": 3, "duplicates": 1}.items() <= line.items()
-    assert line["read_bytes"] == line["total_bytes"] == (tmp_path / "rows.jsonl").stat().st_size
-    assert line["seconds_left"] == 0
-    assert line["rows_per_second"] > 0
 
 
 def test_decontaminate_counts_contaminated_rows(tmp_path: Path) -> None:
@@ -56,9 +48,6 @@ def test_decontaminate_counts_contaminated_rows(tmp_path: Path) -> None:
     shown = on_terminal([*command, "a.jsonl"], tmp_path, "stderr", 120)
     assert "3 rows, 1 contaminated" in shown
     assert "duplicates" not in shown
-    result = process(*command, "b.jsonl", "--json-progress", cwd=tmp_path)
-    line = json.loads(result.stderr.splitlines()[0])
-    assert (line["rows"], line["contaminated"], "duplicates" in line) == (3, 1, False)
 
 
 HALTING = """

@@ -55,7 +55,6 @@ def test_explain_leaves_out_long_stretches(run: Run, tmp_path: Path) -> None:
     result = run("explain", "a.txt", "b.txt")
     assert re.search(r" \[\.\.\. [\d,]+ characters \.\.\.\] ", result.out)
     assert len(result.out) < 600
-    assert alone in run("explain", "a.txt", "b.txt", "--full").out
 
 
 def test_explain_sends_no_control_characters_of_a_text_to_a_terminal(run: Run, tmp_path: Path) -> None:

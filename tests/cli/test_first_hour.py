@@ -10,7 +10,7 @@ from support.texts import FOX, SHIP, json_lines
 
 import simindex
 from simindex import textbook
-from simindex.corpus import decontaminate, deduplicate
+from simindex.corpus import DedupSettings, decontaminate, deduplicate
 
 ITEM = "Which of the four boats to the island leaves first in the morning, and when is it back?"
 
@@ -149,10 +149,10 @@ def test_items_have_fields_of_their_own(run: Run) -> None:
     fields = ["--id-field", "url", "--text-field", "body"]
     refused = run(*command, *fields)
     assert refused.code == 1
-    assert "'body', found ['q', 'question']; --against-text-field names another" in refused.err
-    done = run(*command, *fields, "--against-text-field", "question", "--against-id-field", "q")
+    assert "'body', found ['q', 'question']; --text-field names another" in refused.err
+    done = run(*command, *fields, "--against-text-field", "question")
     assert done.code == 0, done.err
-    assert done.out.split()[-4:] == ["5", "1.000", "1", "1"]
+    assert done.out.split()[-4:] == ["bench.csv:2", "1.000", "1", "1"]
 
     names: dict[str, Any] = {"id": "url", "text": "body", "against_id": "q", "against_text": "question"}
     report = decontaminate("corpus.jsonl", "python.jsonl", "bench.csv", **names)
@@ -166,7 +166,9 @@ def test_python_names_the_fields_of_files_and_tables(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(rows))
     for source in (tmp_path / "a.jsonl", pandas.DataFrame(rows)):
         kept: list[object] = []
-        deduplicate(source, lambda row, kept=kept: kept.append(row.key), id="url", text="body")
+        deduplicate(
+            source, lambda row, kept=kept: kept.append(row.key), settings=DedupSettings(id="url", text="body")
+        )
         assert kept == [0, 2]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from support.commands import Run, matches_of
-from support.faults import broken_off
 from support.texts import FOX, FOX_TOO, ROWS, SHIP, json_lines
 
 import simindex
@@ -181,14 +180,6 @@ def test_query_of_an_index_of_one_method(run: Run, news: str, rows_file: str) ->
     assert run("query", "simhash", FOX, "--simhash", "--max-distance", 0).out.split()[3:] == ["fox", "-", "0"]
     assert keys_of(run, "simhash", FOX, "--nearest", 1) == ["fox"]
     assert run("query", "simhash", "of other words", "--nearest", 1).err == "simindex: no match\n"
-
-
-def test_query_warms_the_index_where_it_is_told_to(
-    run: Run, news: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warmed = broken_off(monkeypatch, "warm the tables")
-    expected = run("query", news, FOX, "--json").out
-    assert (run("query", news, FOX, "--json", "--warm").out, len(warmed)) == (expected, 1)
 
 
 def test_query_tells_that_it_was_truncated(run: Run, news: str, rows_file: str) -> None:

@@ -91,7 +91,9 @@ def test_report_on_a_job_shows_its_stars(run: Run, journal: str) -> None:
 def test_report_on_a_job_cuts_as_the_job_did(run: Run) -> None:
     Path("in.jsonl").write_bytes(json_lines(ROWS[:3]))
     config = Config(shingles=CharShingles(5))
-    corpus.deduplicate("in.jsonl", "out.jsonl", 0.5, config=config, removed="removed.jsonl.gz")
+    corpus.deduplicate(
+        "in.jsonl", "out.jsonl", 0.5, config=config, settings=corpus.DedupSettings(removed="removed.jsonl.gz")
+    )
     assert run("report", "out.jsonl.dedup", "-o", "page.html", "--texts", "in.jsonl").code == 0
     (cluster,) = data_in("page.html")["clusters"]
     assert cluster["members"][0]["form"]["size"] == 5

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.commands import Run
+from support.dedup_settings import dedup_arguments
 
 from simindex import corpus
 
@@ -49,7 +50,7 @@ def test_command_names_ten_inputs_and_counts_the_others(tmp_path: Path, inputs: 
 
 @pytest.mark.parametrize("options", [{}, {"level": "paragraph"}, {"keep": "longest"}, {"workers": 2}])
 def test_report_names_them(tmp_path: Path, inputs: list[str], options: dict[str, Any]) -> None:
-    report = corpus.deduplicate(inputs, tmp_path / "out.jsonl", **options)
+    report = corpus.deduplicate(inputs, tmp_path / "out.jsonl", **dedup_arguments(**options))
     assert report.emptied == (inputs[1],)
 
 

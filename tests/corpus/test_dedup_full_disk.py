@@ -1,4 +1,4 @@
-"""A full disk below the output alone: the file is named, what was done is kept, and the job goes on there."""
+"""A disk that is full in the second reading: the file is named, and the job goes on where it was."""
 
 import errno
 import json
@@ -15,9 +15,9 @@ from support.processes import on_small_disk
 from support.truth import texts, write_lines
 
 from simindex import IndexFullError
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 
-SMALL, LARGE = "256k", "8m"
+SMALL, LARGE = "2m", "16m"
 
 
 def test_full_disk_of_the_output_is_named_and_the_job_goes_on(tmp_path: Path) -> None:
@@ -45,7 +45,9 @@ def test_job_that_cannot_be_resumed_leaves_nothing_where_it_fails(tmp_path: Path
 
     output, removed = tmp_path / "out.jsonl", tmp_path / "removed.jsonl"
     with pytest.raises(KeyError, match="stop"):
-        deduplicate(iter(enumerate(texts(50) * 2)), output, removed=removed, on_removed=stop)
+        deduplicate(
+            iter(enumerate(texts(50) * 2)), output, settings=DedupSettings(removed=removed), on_removed=stop
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,7 +66,9 @@ def test_rows_and_report_are_durable_before_the_journal_speaks_of_them(
     write_lines(tmp_path / "a.jsonl", texts(100) * 2)
     removed = tmp_path / "removed.jsonl"
     deduplicate(
-        tmp_path / "a.jsonl", tmp_path / "out.jsonl", removed=removed, journal=tmp_path / "j", workers=workers
+        tmp_path / "a.jsonl",
+        tmp_path / "out.jsonl",
+        settings=DedupSettings(removed=removed, workers=workers),
     )
     last = len(synced) - synced[::-1].index("journal.json.partial")
     assert {".out.jsonl.partial", ".removed.jsonl.partial"} <= set(synced[:last])
@@ -72,24 +76,26 @@ def test_rows_and_report_are_durable_before_the_journal_speaks_of_them(
 
 def fill_and_go_on(folder: Path) -> None:
     """What is done where `small` is a file system of its own."""
-    small_frames(pytest.MonkeyPatch(), 4_000)
-    output, journal = folder / "small/out.jsonl", folder / "journal"
-    write_lines(folder / "a.jsonl", texts(1_500))
+    small_frames(pytest.MonkeyPatch(), 32_000)
+    output, journal = folder / "small/out.jsonl", folder / "small/out.jsonl.dedup"
+    write_lines(folder / "a.jsonl", [f"{text} {'more ' * 400}" for text in texts(1_500)])
     done: list[int] = []
     for workers in (1, 2, 1):
-        with pytest.raises(
-            IndexFullError, match=r"small/\.out\.jsonl\.partial: .*No space left.*free"
-        ) as failure:
-            deduplicate(folder / "a.jsonl", output, journal=journal, batch_size=100, workers=workers)
+        with pytest.raises(IndexFullError, match=r"small/.*\.partial: .*No space left.*free") as failure:
+            deduplicate(
+                folder / "a.jsonl",
+                output,
+                settings=DedupSettings(batch_size=100, workers=workers),
+            )
         assert failure.value.errno == errno.ENOSPC
-        assert failure.value.path == str(folder / "small/.out.jsonl.partial")
+        assert str(failure.value.path).startswith(f"{folder}/small/")
         state = json.loads((journal / "journal.json").read_bytes())["state"]
         done.append(state["read"])
         assert not output.exists()
     assert 0 < done[0] <= done[1] <= done[2] < 1_500
     subprocess.run(["mount", "-o", f"remount,size={LARGE}", str(folder / "small")], check=True)
-    report = deduplicate(folder / "a.jsonl", output, journal=journal, batch_size=70, workers=1)
-    expected = deduplicate(folder / "a.jsonl", folder / "whole.jsonl", workers=1)
+    report = deduplicate(folder / "a.jsonl", output, settings=DedupSettings(batch_size=70, workers=1))
+    expected = deduplicate(folder / "a.jsonl", folder / "whole.jsonl", settings=DedupSettings(workers=1))
     assert report[:4] == expected[:4]
     assert output.read_bytes() == (folder / "whole.jsonl").read_bytes()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.commands import Run
+from support.dedup_settings import dedup_arguments
 from support.texts import json_lines, template_pages
 
 from simindex import Config
@@ -21,9 +22,9 @@ def test_rows_that_share_a_template_alone_stay(keep: Any, keep_shingles: int) ->
     config = Config(simhash=None, keep_shingles=keep_shingles)
     removed: list[Removed] = []
     how: dict[str, Any] = {"keep": keep, "config": config, "on_removed": removed.append}
-    assert deduplicate(ROWS, None, 0.6, **how, exact=keep_shingles > 0).kept < 100
+    assert deduplicate(ROWS, None, 0.6, **dedup_arguments(**how, exact=keep_shingles > 0)).kept < 100
     removed.clear()
-    report = deduplicate(ROWS, None, 0.6, **how, ignore_common=0.1)
+    report = deduplicate(ROWS, None, 0.6, **dedup_arguments(**how, ignore_common=0.1))
     found = {row.key: row.duplicate_of for row in removed}
     newest = {earlier: later for later, earlier in TWINS.items() if later < 300} | {300: 302, 301: 302}
     assert found == (TWINS if keep == "first" else newest)
@@ -64,5 +65,5 @@ def test_what_cannot_be_left_out_is_refused(
     tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        deduplicate(ROWS, None, **options)
+        deduplicate(ROWS, None, **dedup_arguments(**options))
     assert not (tmp_path / "index").exists()

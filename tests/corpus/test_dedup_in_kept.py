@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.commands import Run, rows_of
+from support.dedup_settings import dedup_arguments
 from support.texts import json_lines
 from support.truth import extract, shingle_set
 
@@ -60,7 +61,9 @@ def test_rows_go_for_one_that_has_them_as_brute_force_says(
     texts, how = COLLECTIONS[collection](), {"keep": keep, "in_kept": in_kept, "recall": 1 - 1e-9}
     expected, removed = _brute_force(texts, keep, 0.7, in_kept), list[Removed]()
     kept = list[Any]()
-    report = deduplicate(enumerate(texts), kept.append, 0.7, on_removed=removed.append, **how)
+    report = deduplicate(
+        enumerate(texts), kept.append, 0.7, **dedup_arguments(on_removed=removed.append, **how)
+    )
     assert {row.number for row in removed} == set(expected)
     assert sorted(row.key for row in kept) == sorted(set(range(len(texts))) - set(expected))
     for row in removed:
@@ -70,7 +73,7 @@ def test_rows_go_for_one_that_has_them_as_brute_force_says(
     rows = tmp_path / "rows.jsonl"
     rows.write_bytes(json_lines([{"id": key, "text": text} for key, text in enumerate(texts)]))
     out = tmp_path / "out.jsonl"
-    assert deduplicate(rows, out, 0.7, batch_size=17, workers=2, **how)[:3] == report[:3]
+    assert deduplicate(rows, out, 0.7, **dedup_arguments(batch_size=17, workers=2, **how))[:3] == report[:3]
     assert [row["id"] for row in rows_of(out)] == sorted(row.key for row in kept)
     lines = rows_of(tmp_path / "out.jsonl.dedup" / "removed.jsonl")
     assert [line["in_kept"] for line in lines] == [row.in_kept for row in removed]
@@ -83,7 +86,9 @@ def test_share_of_a_sample_is_an_estimate() -> None:
     for keep, gone in (("first", []), ("longest", [(0, 1.0, False)])):
         removed = list[Removed]()
         how: dict[str, Any] = {"keep": keep, "config": Config(keep_shingles=200)}
-        deduplicate(enumerate(texts), None, 0.7, in_kept=0.95, on_removed=removed.append, **how)
+        deduplicate(
+            enumerate(texts), None, 0.7, **dedup_arguments(in_kept=0.95, on_removed=removed.append, **how)
+        )
         assert [(row.key, row.in_kept, row.exact) for row in removed] == gone
 
 
@@ -110,4 +115,4 @@ def test_what_has_no_shingles_to_go_by_is_refused(options: dict[str, Any]) -> No
     with pytest.raises(
         ValueError, match=r"^expected no against=.* beside in_kept=.*; it goes by the shingles"
     ):
-        deduplicate([("a", "b")], None, in_kept=0.9, **options)
+        deduplicate([("a", "b")], None, **dedup_arguments(in_kept=0.9, **options))

@@ -95,11 +95,10 @@ CHANGES = [
     ({"threshold": 0.75}, "with --threshold 0.5, and you ask for --threshold 0.75. Choose"),
     ({"keep": "newest"}, "with --keep first, and you ask for --keep newest. Choose"),
     ({"words": 2}, "was made with another config (shingles). Choose"),
-    ({"encoding": "latin-1"}, "was made from rows that were read otherwise (encoding). Choose"),
-    ({"removed": "r.jsonl"}, "with no --removed, and you ask for --removed "),
+    ({"format": "json"}, "was made from rows that were read otherwise (format). Choose"),
     (
         {"level": "paragraph"},
-        "with --level document, and you ask for --level paragraph, --split line, --min-words 1",
+        "with --level document, and you ask for --level paragraph (of 1 words or more, split at each line)",
     ),
 ]
 

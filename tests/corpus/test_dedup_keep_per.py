@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.commands import Run, rows_of
+from support.dedup_settings import dedup_arguments
 from support.texts import json_lines
 
 import simindex
-from simindex.corpus import Removed, deduplicate
+from simindex.corpus import DedupSettings, Removed, deduplicate
 
 HOSTS = ["a.org", "b.org", "c.org", None]
 
@@ -93,7 +94,9 @@ def test_one_of_each_source_stays(
     removed, expected, out = list[Removed](), brute_force(ROWS, keep, fields, alike), tmp_path / "out.jsonl"
     keep_per = fields[0] if len(fields) == 1 else fields
     how = how if "by" in how else how | {"threshold": 0.7}
-    report = deduplicate(paths, out, keep=keep, keep_per=keep_per, on_removed=removed.append, **how)
+    report = deduplicate(
+        paths, out, **dedup_arguments(keep=keep, keep_per=keep_per, on_removed=removed.append, **how)
+    )
     assert report[:4] == (len(ROWS), len(expected), len(ROWS) - len(expected), 0)
     assert {row["id"] for row in rows_of(out)} == expected
     for row in removed:
@@ -102,7 +105,9 @@ def test_one_of_each_source_stays(
         assert row.source == source == {name: ROWS[row.cluster].values.get(name) for name in fields}
     assert rows_of(f"{out}.dedup/removed.jsonl") == [json.loads(json.dumps(row.to_dict())) for row in removed]
     again: dict[str, Any] = {"workers": 2, "batch_size": 7, "mode": "annotate"}
-    deduplicate(paths, tmp_path / "all.jsonl", keep=keep, keep_per=keep_per, **how, **again)
+    deduplicate(
+        paths, tmp_path / "all.jsonl", **dedup_arguments(keep=keep, keep_per=keep_per, **how, **again)
+    )
     marked = {row["id"]: row["cluster"] for row in rows_of(tmp_path / "all.jsonl")}
     assert marked == {number: number for number in expected} | {row.number: row.cluster for row in removed}
 
@@ -112,7 +117,7 @@ def test_each_source_has_its_own_room_in_a_long_run() -> None:
     rows = made_up(1, 1_200, [f"{number}.org" for number in range(400)], seed=3)
     kept, expected = list[Any](), brute_force(rows, "first", ("host",), of_family(rows))
     items = [(row.values["id"], row.values["text"], row.values) for row in rows]
-    report = deduplicate(items, kept.append, 0.7, recall=1 - 1e-9, keep_per="host")
+    report = deduplicate(items, kept.append, 0.7, settings=DedupSettings(recall=1 - 1e-9), keep_per="host")
     assert {row.key for row in kept} == expected
     assert 300 < report.kept < 400
     assert not report.bounded
@@ -131,7 +136,7 @@ def test_documents_of_an_index_have_their_sources_in_their_metadata(tmp_path: Pa
     how: dict[str, Any] = {"threshold": 0.7, "recall": 1 - 1e-9, "keep_per": "host"}
     out, removed = tmp_path / "out.jsonl", list[Removed]()
     path = written(tmp_path / "a.jsonl", rows)
-    deduplicate(path, out, against=tmp_path / "old", on_removed=removed.append, **how)
+    deduplicate(path, out, **dedup_arguments(against=tmp_path / "old", on_removed=removed.append, **how))
     assert {row["id"] for row in rows_of(out)} == expected
     of_index = [row for row in removed if row.cluster is None]
     assert of_index
@@ -145,7 +150,7 @@ def test_what_goes_into_an_index_is_known_by_its_source_the_next_time(tmp_path: 
     kept = set[int]()
     for number, rows in enumerate((ROWS[:200], ROWS[200:])):
         path = written(tmp_path / f"{number}.jsonl", rows)
-        deduplicate(path, tmp_path / f"{number}-out.jsonl", into=tmp_path / "seen", **how)
+        deduplicate(path, tmp_path / f"{number}-out.jsonl", **dedup_arguments(into=tmp_path / "seen", **how))
         kept |= {row["id"] for row in rows_of(tmp_path / f"{number}-out.jsonl")}
     assert kept == brute_force(ROWS, "first", ("host", "lang"), of_family(ROWS))
     with simindex.open(tmp_path / "seen", "r") as index:
@@ -175,7 +180,7 @@ def test_command_keeps_one_of_each_source_and_refuses_a_field_that_no_row_has(ru
     assert run("dedup", "a.csv", "-o", "out.csv", "--keep-per", "host").code == 0
     assert Path("out.csv").read_text() == "id,host,text\n1,x,one two three four\n2,y,one two three four\n"
     again = run("dedup", "a.csv", "-o", "out.csv", "--keep-per", "host", "--keep-per", "id")
-    assert "was made with --keep-per host, and you ask for --keep-per host,id" in again.err
+    assert "was made with --keep-per host, and you ask for --keep-per host, --keep-per id" in again.err
     assert (
         run("dedup", "a.csv", "-o", "out.csv", "--keep-per", "host", "--keep-per", "id", "--force").code == 0
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import lmdb
 import pytest
+from support.dedup_settings import dedup_arguments
 from support.faults import small_frames, stopping_at
 from support.samples import sample_of
 from support.truth import texts, write_lines
@@ -70,7 +71,7 @@ def run(folder: Path, name: str = "out.jsonl.gz", **arguments: Any) -> Any:
         "batch_size": 30,
         "workers": 1,
     }
-    return deduplicate(folder / "a.jsonl", folder / name, **(write | arguments))
+    return deduplicate(folder / "a.jsonl", folder / name, **dedup_arguments(**(write | arguments)))
 
 
 def outputs(folder: Path, name: str = "out.jsonl.gz") -> tuple[bytes, bytes, list[Any]]:

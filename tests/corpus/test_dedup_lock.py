@@ -11,18 +11,20 @@ from typing import Any
 
 import pytest
 from support.commands import Run
+from support.dedup_settings import dedup_arguments
 from support.texts import FOX, SHIP, json_lines
 
 from simindex import SimIndexError
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 
 _AT_WORK = """
 import sys, time
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 def wait(done):
     print(done, flush=True)
     time.sleep(60)
-deduplicate("a.jsonl", "x.jsonl", removed="r.jsonl", batch_size=1, progress=wait)
+settings = DedupSettings(removed="r.jsonl", batch_size=1)
+deduplicate("a.jsonl", "x.jsonl", settings=settings, progress=wait)
 """
 
 
@@ -60,7 +62,7 @@ def test_second_process_at_an_output_is_refused_by_name(run: Run) -> None:
     with another_process() as child:
         for sources, sink, more in jobs:
             with pytest.raises(SimIndexError, match="another process is writing this output"):
-                deduplicate(sources, sink, **more)
+                deduplicate(sources, sink, **dedup_arguments(**more))
         for source in ("a.jsonl", "-"):
             result = run("dedup", source, "-o", "x.jsonl", "--force", stdin=b"")
             assert result.code == 1
@@ -73,7 +75,7 @@ def test_lock_ends_with_its_process() -> None:
     with another_process() as child:
         child.send_signal(signal.SIGKILL)
         child.wait()
-    assert deduplicate("a.jsonl", "x.jsonl", removed="r.jsonl").kept == 2
+    assert deduplicate("a.jsonl", "x.jsonl", settings=DedupSettings(removed="r.jsonl")).kept == 2
     assert not [name for name in os.listdir() if name.endswith(".lock")]
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.truth import kept_by_index, texts
 
 from simindex import SimIndexError
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 from simindex.inputs import BadRowError, Fields, InputError, Inputs
 
 TEXTS = [text[: len(text) - number % 9] for number, text in enumerate(texts(500))]
@@ -106,6 +106,11 @@ def test_job_that_has_ordered_rows_is_not_given_up(tmp_path: Path) -> None:
     with (tmp_path / "a.jsonl").open("a") as file:
         file.write('{"text": 1}\n')
     with pytest.raises(BadRowError, match=r"a\.jsonl:501"):
-        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="longest", batch_size=100, workers=1)
+        deduplicate(
+            tmp_path / "a.jsonl",
+            tmp_path / "out.jsonl",
+            keep="longest",
+            settings=DedupSettings(batch_size=100, workers=1),
+        )
     with pytest.raises(SimIndexError, match=r"begun with keep=.longest., and you ask for keep=.newest."):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="newest")

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.commands import Run, rows_of
+from support.dedup_settings import dedup_arguments
 from support.faults import small_frames, stopping_at
 from support.samples import sample_of
 from support.truth import texts
 
 import simindex
-from simindex.corpus import Removed, deduplicate
+from simindex.corpus import DedupSettings, Removed, deduplicate
 from simindex.inputs import BadRowError, InputError
 
 SOME = random.Random(12)
@@ -72,7 +73,11 @@ def test_each_seen_paragraph_and_the_share_of_each_document_is_told(tmp_path: Pa
     write(tmp_path / "a.jsonl", TEXTS)
     gone: list[Removed] = []
     deduplicate(
-        tmp_path / "a.jsonl", tmp_path / "out.jsonl", level="paragraph", on_removed=gone.append, explain=True
+        tmp_path / "a.jsonl",
+        tmp_path / "out.jsonl",
+        level="paragraph",
+        on_removed=gone.append,
+        settings=DedupSettings(explain=True),
     )
     folder = tmp_path / "out.jsonl.dedup"
     removed_rows = rows_of(folder / "removed.jsonl")
@@ -127,8 +132,10 @@ def test_batches_workers_and_interruptions_change_nothing(
             for stop in (40, 150, 260):
                 broken_off = how | {"batch_size": batch_size, "progress": stopping_at(stop)}
                 with pytest.raises(KeyboardInterrupt):
-                    deduplicate(tmp_path / "a.jsonl", out, **broken_off)
-        deduplicate(tmp_path / "a.jsonl", out, batch_size=batch_size, workers=workers, **how)
+                    deduplicate(tmp_path / "a.jsonl", out, **dedup_arguments(**broken_off))
+        deduplicate(
+            tmp_path / "a.jsonl", out, **dedup_arguments(batch_size=batch_size, workers=workers, **how)
+        )
         found.append([(tmp_path / name.format(out.name)).read_bytes() for name in names])
     assert found[1:] == found[:1] * 3
     assert all(found[0])
@@ -178,7 +185,7 @@ def test_paragraphs_go_into_an_index_and_are_seen_there(tmp_path: Path) -> None:
     write(tmp_path / "b.jsonl", TEXTS[60:])
     for name in ("a", "b"):
         how: Any = {"level": "paragraph", "into": tmp_path / "seen"}
-        deduplicate(tmp_path / f"{name}.jsonl", tmp_path / f"{name}-out.jsonl", **how)
+        deduplicate(tmp_path / f"{name}.jsonl", tmp_path / f"{name}-out.jsonl", **dedup_arguments(**how))
     write(tmp_path / "all.jsonl", TEXTS)
     whole = deduplicate(tmp_path / "all.jsonl", tmp_path / "all-out.jsonl", level="paragraph")
     both = rows_of(tmp_path / "a-out.jsonl") + rows_of(tmp_path / "b-out.jsonl")
@@ -191,11 +198,13 @@ def test_paragraphs_go_into_an_index_and_are_seen_there(tmp_path: Path) -> None:
 def test_short_paragraphs_and_other_splits() -> None:
     text = "Share this\n\none two three\nfour five six"
     kept: list[Any] = []
-    deduplicate([(1, text), (2, text)], kept.append, level="paragraph", min_words=3)
+    deduplicate([(1, text), (2, text)], kept.append, level="paragraph", settings=DedupSettings(min_words=3))
     assert [row.document for row in kept] == [text, "Share this\n\n".rstrip()]
     kept.clear()
     other = "one two three\n  four five six\n \nnew words here"
-    deduplicate([(1, text), (2, other)], kept.append, level="paragraph", split="blank-line")
+    deduplicate(
+        [(1, text), (2, other)], kept.append, level="paragraph", settings=DedupSettings(split="blank-line")
+    )
     assert [row.document for row in kept] == [text, "new words here"]
 
 
@@ -211,7 +220,11 @@ def test_a_paragraph_begins_at_a_line_with_words_or_at_one_behind_an_empty_line(
         bounds = [0, *(ends[at - 1] for at in begins), len(text)]
         gone: list[Removed] = []
         deduplicate(
-            [(1, text), (2, text)], None, level="paragraph", split=split, workers=1, on_removed=gone.append
+            [(1, text), (2, text)],
+            None,
+            level="paragraph",
+            settings=DedupSettings(split=split, workers=1),
+            on_removed=gone.append,
         )
         found = [removed.span for removed in gone if removed.place.row == 2]
         assert found == (list(itertools.pairwise(bounds)) if with_words else [])
@@ -222,7 +235,7 @@ def test_what_has_no_paragraphs_is_refused_with_its_place() -> None:
         deduplicate([(1, ["a", "b"])], lambda _: None, level="paragraph")
     for wrong in ({"level": "sentence"}, {"split": "page"}, {"min_words": 0}):
         with pytest.raises(ValueError, match="expected"):
-            deduplicate([(1, "a")], lambda _: None, **wrong)
+            deduplicate([(1, "a")], lambda _: None, **dedup_arguments(**wrong))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
@@ -245,7 +258,9 @@ def test_explained_rows_say_what_they_share(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", rows)
     for keep in ("first", "longest"):
         out = tmp_path / f"{keep}.jsonl"
-        deduplicate(tmp_path / "a.jsonl", out, 0.5, keep=keep, mode="annotate", explain=True)
+        deduplicate(
+            tmp_path / "a.jsonl", out, 0.5, keep=keep, mode="annotate", settings=DedupSettings(explain=True)
+        )
         found = rows_of(out)
         gone, kept = (2, 0) if keep == "first" else (0, 2)
         explained = simindex.corpus.explain(rows[gone], rows[kept], simindex.Config(simhash=None)).to_dict()
@@ -256,5 +271,11 @@ def test_explained_rows_say_what_they_share(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "old") as index:
         index.insert("x", rows[0])
     gone_rows: list[Removed] = []
-    deduplicate([(1, rows[0])], None, against=tmp_path / "old", explain=True, on_removed=gone_rows.append)
+    deduplicate(
+        [(1, rows[0])],
+        None,
+        against=tmp_path / "old",
+        settings=DedupSettings(explain=True),
+        on_removed=gone_rows.append,
+    )
     assert gone_rows[0].to_dict()["explanation"] is None

@@ -8,10 +8,11 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from support.commands import Run
+from support.dedup_settings import dedup_arguments
 from support.faults import broken_off, small_frames, stopping_at
 from support.truth import kept_by_index, texts
 
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 from simindex.inputs import InputError
 
 TEXTS = texts(300)
@@ -42,10 +43,15 @@ def test_columns_and_types_stay_and_the_job_can_be_gone_on_with(tmp_path: Path) 
 
     with pytest.raises(KeyboardInterrupt):
         deduplicate(
-            tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=20, progress=stopping_at(160)
+            tmp_path / "a.parquet",
+            tmp_path / "out.parquet",
+            settings=DedupSettings(batch_size=20),
+            progress=stopping_at(160),
         )
     assert not (tmp_path / "out.parquet").exists()
-    second_report = deduplicate(tmp_path / "a.parquet", tmp_path / "out.parquet", batch_size=33)
+    second_report = deduplicate(
+        tmp_path / "a.parquet", tmp_path / "out.parquet", settings=DedupSettings(batch_size=33)
+    )
     assert second_report[:4] == report[:4]
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
@@ -73,12 +79,12 @@ def test_columns_that_only_later_lines_have_are_written_or_refused(tmp_path: Pat
     (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     job: dict[str, Any] = {"threshold": 1.0, "exact": True, "mode": "annotate"}
     if late == 5:
-        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", **job)
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", **dedup_arguments(**job))
         found = parquet.read_table(tmp_path / "out.parquet").to_pylist()
         assert [row["url"] for row in found] == ["b" if n == late else None for n in range(300)]
         return
     with pytest.raises(InputError, match="expected rows of the columns of the first ones"):
-        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", **job)
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", **dedup_arguments(**job))
 
 
 @pytest.mark.parametrize("level", ["document", "paragraph"])
@@ -112,9 +118,15 @@ def test_type_of_ids_is_known_to_a_job_that_goes_on(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patched:
         broken_off(patched, "keep the sketches of rows", 2, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", batch_size=50, workers=1)
+            deduplicate(
+                tmp_path / "a.jsonl",
+                tmp_path / "out.parquet",
+                settings=DedupSettings(batch_size=50, workers=1),
+            )
     with pytest.raises(InputError, match=r"a\.jsonl:101: expected a number as the id"):
-        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", batch_size=50, workers=1)
+        deduplicate(
+            tmp_path / "a.jsonl", tmp_path / "out.parquet", settings=DedupSettings(batch_size=50, workers=1)
+        )
 
 
 def test_values_that_parquet_has_no_type_for_are_refused_with_their_row(tmp_path: Path, run: Run) -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.commands import Run
 
 import simindex
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 
 _PAIRS = 1_000
 _WORDS = 90
@@ -43,7 +43,9 @@ def test_recall_decides_how_many_rows_right_at_the_threshold_are_missed(
     for recall in (None, 0.9, 0.98):
         kept: list[int] = []
         items = enumerate(right_at_the_threshold)
-        report = deduplicate(items, lambda row, kept=kept: kept.append(row.key), 0.8, recall=recall)
+        report = deduplicate(
+            items, lambda row, kept=kept: kept.append(row.key), 0.8, settings=DedupSettings(recall=recall)
+        )
         assert set(range(0, 2 * _PAIRS, 2)) <= set(kept)
         share = len(set(kept) & set(range(1, 2 * _PAIRS, 2))) / _PAIRS
         assert share <= report.missed + 3 * (report.missed * (1 - report.missed) / _PAIRS) ** 0.5

@@ -1,6 +1,7 @@
 """deduplicate and join with files of other machines."""
 
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,7 +12,7 @@ from support.servers import gs_store, in_memory, s3_store
 from support.truth import lines, texts, write_lines
 
 from simindex import SimIndexError
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 
 TEXTS = texts(300)
 
@@ -35,9 +36,12 @@ def test_a_remote_output_has_the_bytes_of_a_local_one(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "a.jsonl", TEXTS)
-    deduplicate("a.jsonl", f"local-{name}", removed="gone.jsonl")
+    deduplicate("a.jsonl", f"local-{name}", settings=DedupSettings(removed="gone.jsonl"))
     with in_memory() as url:
-        reports = [deduplicate("a.jsonl", f"{url}/far/{name}", removed=f"{url}/gone.jsonl") for _ in range(2)]
+        reports = [
+            deduplicate("a.jsonl", f"{url}/far/{name}", settings=DedupSettings(removed=f"{url}/gone.jsonl"))
+            for _ in range(2)
+        ]
         assert reports[0] == reports[1]
         assert fsspec.filesystem("memory").find("/crawl") == [f"/crawl/far/{name}", "/crawl/gone.jsonl"]
         for mine, theirs in ((f"local-{name}", f"{url}/far/{name}"), ("gone.jsonl", f"{url}/gone.jsonl")):
@@ -57,14 +61,16 @@ def test_object_store_gives_and_takes_what_local_files_do(
     """Inputs by a pattern, an output, its report, and the same job once more, through a server of its own."""
     monkeypatch.chdir(tmp_path)
     all_lines = write_lines(tmp_path / "a.jsonl", TEXTS)
-    expected = deduplicate("a.jsonl", "local.jsonl.zst", removed="gone.jsonl")
+    expected = deduplicate("a.jsonl", "local.jsonl.zst", settings=DedupSettings(removed="gone.jsonl"))
     with store() as url:
         kind = url.partition("://")[0]
         system = fsspec.filesystem(kind)
         for name, part in (("a", all_lines[:100]), ("b", all_lines[100:])):
             system.pipe_file(f"{url}/in/{name}.jsonl", b"".join(part))
         inputs, outputs = f"{url}/in/*.jsonl", (f"{url}/out.jsonl.zst", f"{url}/gone.jsonl")
-        reports = [deduplicate(inputs, outputs[0], removed=outputs[1]) for _ in range(2)]
+        reports = [
+            deduplicate(inputs, outputs[0], settings=DedupSettings(removed=outputs[1])) for _ in range(2)
+        ]
         assert reports[0] == reports[1]
         assert reports[0][:4] == expected[:4]
         assert system.cat_file(outputs[0]) == Path("local.jsonl.zst").read_bytes()
@@ -77,8 +83,9 @@ def test_object_store_gives_and_takes_what_local_files_do(
         )
         with pytest.raises(FileNotFoundError, match="no such file"):
             deduplicate(f"{url}/in/none.jsonl", "other.jsonl")
+        shutil.rmtree("out.jsonl.zst.dedup")
         with pytest.raises(SimIndexError, match=rf"{kind}://.*out\.jsonl\.zst: there is such a file already"):
-            deduplicate("a.jsonl", outputs[0], journal="another")
+            deduplicate("a.jsonl", outputs[0])
 
 
 def test_an_upload_that_breaks_off_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support.commands import rows_of
+from support.dedup_settings import dedup_arguments
 from support.faults import around, broken_off, set_bound
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex import Config, SimHashConfig, SimIndexError, tuning
-from simindex.corpus import Removed, deduplicate
+from simindex.corpus import DedupSettings, Removed, deduplicate
 from simindex.inputs import InputError
 
 TEXTS = texts(400, seed=7)
@@ -104,7 +105,9 @@ def test_rows_go_as_an_index_says_that_is_asked_row_by_row(
     expected = said_by_an_index(tmp_path / "index", some, named)
     named = named | {"workers": named.get("workers", 1 + seed % 2)}
     gone: list[Removed] = []
-    report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", on_removed=gone.append, **named)
+    report = deduplicate(
+        tmp_path / "a.jsonl", tmp_path / "out.jsonl", **dedup_arguments(on_removed=gone.append, **named)
+    )
     assert {
         row.number: (
             row.duplicate_of,
@@ -171,7 +174,7 @@ def test_rows_that_were_looked_at_are_not_sketched_again(
     with monkeypatch.context() as patch:
         broken_off(patch, "keep the sketches of rows", 4, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
+            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **dedup_arguments(**how))
     journal = tmp_path / "out.jsonl.dedup/journal.json"
     assert json.loads(journal.read_bytes())["state"]["looked"] == 150
     sketched: list[int] = []
@@ -181,7 +184,7 @@ def test_rows_that_were_looked_at_are_not_sketched_again(
         return sketch(job, rows)
 
     around(monkeypatch, "sketch rows", counted)
-    deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **how)
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", **dedup_arguments(**how))
     assert sum(sketched) == 250
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert rows_of(tmp_path / "out.jsonl.dedup/removed.jsonl") == rows_of(
@@ -215,7 +218,7 @@ def test_decisions_out_of_order_end_the_job(tmp_path: Path, monkeypatch: pytest.
 
     around(monkeypatch, "write the verdicts", turn)
     with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
-        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", batch_size=50)
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", settings=DedupSettings(batch_size=50))
     assert not (tmp_path / "out.jsonl").exists()
 
 
@@ -300,5 +303,7 @@ def test_decisions_that_fit_no_row_end_the_job(
 
     around(monkeypatch, "batches of rows", shifted)
     with pytest.raises(SimIndexError, match="decisions and rows do not belong together"):
-        deduplicate([tmp_path / "a.jsonl", entries], tmp_path / "out.jsonl", batch_size=50)
+        deduplicate(
+            [tmp_path / "a.jsonl", entries], tmp_path / "out.jsonl", settings=DedupSettings(batch_size=50)
+        )
     assert not (tmp_path / "out.jsonl").exists()

@@ -11,6 +11,7 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from support.commands import Run
+from support.dedup_settings import dedup_arguments
 from support.faults import small_frames, stopping_at
 from support.texts import FOX, SHIP, json_lines
 
@@ -157,6 +158,6 @@ def test_header_is_written_by_a_job_that_goes_on_behind_its_last_row(
     small_frames(monkeypatch, 1)
     how: dict[str, Any] = {"against": stored, "batch_size": 1, "workers": 1}
     with pytest.raises(KeyboardInterrupt):
-        deduplicate("a.csv", sink, **how, progress=stopping_at(2))
-    deduplicate("a.csv", sink, **how)
+        deduplicate("a.csv", sink, **dedup_arguments(**how, progress=stopping_at(2)))
+    deduplicate("a.csv", sink, **dedup_arguments(**how))
     assert columns_of(sink) == COLUMNS

@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 from support.commands import rows_of
+from support.dedup_settings import dedup_arguments
 from support.faults import around, set_bound
 from support.texts import json_lines
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
 from simindex import SimIndexError, SketchBatch
-from simindex.corpus import Removed, deduplicate
+from simindex.corpus import DedupSettings, Removed, deduplicate
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row, sound
 
 TEXTS = texts(600)
@@ -29,7 +30,9 @@ def test_report_has_a_line_for_each_row_that_goes(tmp_path: Path) -> None:
     paths = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
     gone: list[Removed] = []
     removed = tmp_path / "removed.jsonl.gz"
-    report = deduplicate(paths, tmp_path / "out.jsonl", removed=removed, on_removed=gone.append)
+    report = deduplicate(
+        paths, tmp_path / "out.jsonl", settings=DedupSettings(removed=removed), on_removed=gone.append
+    )
     removed_rows = [json.loads(line) for line in gzip.decompress(removed.read_bytes()).splitlines()]
     assert [each.to_dict() for each in gone] == removed_rows
     assert len(removed_rows) == report.removed
@@ -116,7 +119,9 @@ def test_annotated_rows_are_annotated_anew(tmp_path: Path, suffix: str) -> None:
     source.write_bytes(json_lines([{"id": f"{n}.", "text": text} for n, text in enumerate(texts)]))
     for number, threshold in enumerate((0.3, 0.9)):
         output = tmp_path / f"{number}.{suffix}"
-        deduplicate(source, output, threshold, mode="annotate", explain=True, exact=True)
+        deduplicate(
+            source, output, threshold, mode="annotate", settings=DedupSettings(explain=True), exact=True
+        )
         found = list(Inputs([str(output)], Fields(metadata=True)))
         assert all(isinstance(row, Row) and list(row.metadata) == names for row in found)
         gone = [row.metadata["duplicate_of"] or None for row in found if isinstance(row, Row)]
@@ -273,7 +278,12 @@ def test_against_keeps_what_is_before_a_bad_row(tmp_path: Path, monkeypatch: pyt
     around(monkeypatch, "ask other indexes", counted)
     set_bound(monkeypatch, "rows that other indexes are asked for", 90)
     with pytest.raises(BadRowError, match=f"new.jsonl:{len(TEXTS) + 1}: "):
-        deduplicate(tmp_path / "new.jsonl", tmp_path / "o.jsonl", against=tmp_path / "seen", batch_size=20)
+        deduplicate(
+            tmp_path / "new.jsonl",
+            tmp_path / "o.jsonl",
+            against=tmp_path / "seen",
+            settings=DedupSettings(batch_size=20),
+        )
     assert batch_lengths == [100] * 6
     journal = json.loads((tmp_path / "o.jsonl.dedup/journal.json").read_bytes())
     assert journal["state"]["looked"] == len(TEXTS)
@@ -332,15 +342,15 @@ def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"".join([*lines(TEXTS), b'{"id": 1, "text": 5}\n', *lines(TEXTS[:10])]))
     with pytest.raises(BadRowError, match=r"a\.jsonl:601: text: expected a string"):
-        deduplicate(path, tmp_path / "out.jsonl", batch_size=50)
+        deduplicate(path, tmp_path / "out.jsonl", settings=DedupSettings(batch_size=50))
     assert not (tmp_path / "out.jsonl").exists()
     state = json.loads((tmp_path / "out.jsonl.dedup" / "journal.json").read_bytes())["state"]
     assert 300 < state["looked"] <= 600
     bad: list[BadRowError] = []
-    report = deduplicate(path, tmp_path / "out.jsonl", on_bad_row=bad.append)
+    report = deduplicate(path, tmp_path / "out.jsonl", settings=DedupSettings(on_bad_row=bad.append))
     assert [error.place for error in bad] == [f"{path}:601"]
     assert report.read == 610
-    deduplicate(path, tmp_path / "whole.jsonl", on_bad_row=bad.append)
+    deduplicate(path, tmp_path / "whole.jsonl", settings=DedupSettings(on_bad_row=bad.append))
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
@@ -351,7 +361,9 @@ def test_bad_rows_are_handed_over_wherever_they_stand(tmp_path: Path, place: int
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_bytes(b"".join([*rows[:place], b"no row\n{}\n", *rows[place:]]))
     paths, bad = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"], list[BadRowError]()
-    report = deduplicate(paths, tmp_path / "out.jsonl", on_bad_row=bad.append, batch_size=batch_size)
+    report = deduplicate(
+        paths, tmp_path / "out.jsonl", settings=DedupSettings(on_bad_row=bad.append, batch_size=batch_size)
+    )
     assert report.read == 6
     assert [row.place for row in bad] == [f"{path}:{place + n}" for path in paths for n in (1, 2)]
 
@@ -405,18 +417,6 @@ def test_done_job_is_done_and_another_one_is_refused(tmp_path: Path) -> None:
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl")
 
 
-@pytest.mark.parametrize("removed", [None, "gone.jsonl"])
-def test_journal_of_a_job_with_another_output_says_which(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: str | None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_lines(Path("a.jsonl"), TEXTS[:5])
-    deduplicate("a.jsonl", "out.jsonl", removed=removed, journal="j")
-    message = r"j was made with sink=.*/out\.jsonl., and you ask for sink=.*/other\.jsonl.\. Choose"
-    with pytest.raises(SimIndexError, match=message):
-        deduplicate("a.jsonl", "other.jsonl", removed=removed, journal="j")
-
-
 def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS[:5])
     (tmp_path / "out.jsonl").write_text("mine")
@@ -446,5 +446,5 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
 def test_wrong_argument_is_named(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     write_lines(tmp_path / "a.jsonl", TEXTS[:5])
     with pytest.raises(ValueError, match=message):
-        deduplicate(tmp_path / "a.jsonl", **({"sink": tmp_path / "out.jsonl"} | arguments))
+        deduplicate(tmp_path / "a.jsonl", **dedup_arguments(**({"sink": tmp_path / "out.jsonl"} | arguments)))
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]

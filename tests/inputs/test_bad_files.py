@@ -63,7 +63,7 @@ def test_dedup_counts_what_insert_counts_and_a_done_job_tells_it_again(run: Run)
     must_say(
         run(*dedup[:4], "--skip-bad-rows", "--force"),
         "3 rows read, 3 kept, 0 removed, 0 bad rows and 1 bad file",
-        "left out of folders: 1 binary file, 1 link to a folder, 1 hidden file or folder; --hidden takes it",
+        "left out of folders: 1 binary file, 1 link to a folder, 1 hidden file or folder",
         "1 text file has bytes that are not UTF-8",
         code=0,
     )

@@ -19,7 +19,6 @@ from simindex.inputs import (
     Columns,
     InputError,
     Inputs,
-    Reading,
     Row,
     Tally,
 )
@@ -85,7 +84,6 @@ PACKERS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress
 
 
 @pytest.mark.parametrize("packing", [*PACKERS, ".zst"])
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -98,25 +96,25 @@ PACKERS: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress
     ],
     ids=lambda value: value if len(value) < 7 else "",
 )
-def test_every_text_format_is_read_in_every_packing_and_encoding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, encoding: str, packing: str
+def test_every_text_format_is_read_in_every_packing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, packing: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pack = PACKERS.get(packing) or zstd().compress
-    Path(name + packing).write_bytes(pack(content.encode(encoding)))
+    Path(name + packing).write_bytes(pack(content.encode()))
     key = "caf\xe9" + packing if "." not in name else "caf\xe9"
-    inputs = Inputs([name + packing], reading=Reading(encoding=encoding))
+    inputs = Inputs([name + packing])
     assert list(inputs) == [Row(key, "un caf\xe9", None)]
     assert inputs.bytes_read == inputs.total_bytes()
     if not packing:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode(encoding))))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
         format_ = Path(name).suffix[1:] or "text"
-        (row,) = Inputs(["-"], reading=Reading(format=format_, encoding=encoding))
+        (row,) = Inputs(["-"], format=format_)
         assert row == Row("stdin" if format_ == "text" else "caf\xe9", "un caf\xe9", None)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.tsv", "a"])
-def test_wrong_bytes_name_the_option_or_are_counted(tmp_path: Path, name: str) -> None:
+def test_wrong_bytes_name_the_remedy_or_are_counted(tmp_path: Path, name: str) -> None:
     contents = {
         "a.jsonl": b'{"id": 1, "text": "caf\xe9"}',
         "a.json": b'[{"id": 1, "text": "caf\xe9"}]',
@@ -126,24 +124,23 @@ def test_wrong_bytes_name_the_option_or_are_counted(tmp_path: Path, name: str) -
     }
     path = tmp_path / name
     path.write_bytes(contents[name])
-    for encoding in ("UTF-8", "ascii"):
-        inputs = Inputs([str(path)], reading=Reading(encoding=encoding))
-        if name == "a":
-            assert list(inputs) == [Row(str(path), "caf\ufffd", None)]
-            assert inputs.tally == Tally(mended=1)
-        else:
-            (row,) = rows_and_bad([str(path)], reading=Reading(encoding=encoding))
-            assert isinstance(row, BadRowError)
-            assert row.reason == (
-                f"expected {encoding}, found other bytes; --encoding names another encoding, like latin-1"
-            )
+    inputs = Inputs([str(path)])
+    if name == "a":
+        assert list(inputs) == [Row(str(path), "caf\ufffd", None)]
+        assert inputs.tally == Tally(mended=1)
+    else:
+        (row,) = rows_and_bad([str(path)])
+        assert isinstance(row, BadRowError)
+        assert row.reason == (
+            "expected UTF-8, found other bytes; iconv makes UTF-8 of another encoding, -f latin1 -t utf-8"
+        )
 
 
 @pytest.mark.parametrize(
     ("content", "found"),
     [
         (b"\x89PNG\0\0", "a binary file (with a zero byte)"),
-        ("text".encode("utf-16"), "UTF-16; --encoding utf-16"),
+        ("text".encode("utf-16"), "UTF-16; iconv -f utf-16"),
         *(
             (content, f"a file packed by {packing}; what is unpacked is named")
             for packing, content in PACKED.items()
@@ -185,20 +182,34 @@ def test_json_is_an_array_of_objects_or_one(tmp_path: Path) -> None:
             "; --format jsonl takes an object a line, --format text the file as one document"
         )
     path.write_bytes(b'{"a": [1]}')
-    assert list(Inputs([str(path)], reading=Reading(format="text"))) == [Row(str(path), '{"a": [1]}', None)]
+    assert list(Inputs([str(path)], format="text")) == [Row(str(path), '{"a": [1]}', None)]
 
 
-def test_delimiter_is_for_tables(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ('id;text\n1;"one; and, two"\n', [Row("1", "one; and, two", None)]),
+        ('id|"text"\r\n1|x,y\r\n', [Row("1", "x,y", None)]),
+        ('"id"\ttext\n1\tx;y\n', [Row("1", "x;y", None)]),
+        ('id,"a;b",text\n1,2,x\n', [Row("1", "x", None)]),
+        ("\ufefftext;id\nx;1\n", [Row("1", "x", None)]),
+        ("id;text", []),
+        ("", []),
+    ],
+)
+def test_header_of_a_table_says_what_stands_between_its_cells(
+    tmp_path: Path, content: str, rows: list[Row]
+) -> None:
     path = tmp_path / "a.csv"
-    path.write_text('id;text\n1;"one; and, two"\n')
-    assert list(Inputs([str(path)], reading=Reading(delimiter=";"))) == [Row("1", "one; and, two", None)]
-    with pytest.raises(InputError, match=r"found \['id;text'\]; --delimiter names what stands between them"):
+    path.write_text(content, encoding="utf-8", newline="")
+    assert list(Inputs([str(path)])) == rows
+
+
+def test_header_that_has_no_column_of_texts_is_refused_with_what_was_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id;title\n1;x\n")
+    with pytest.raises(InputError, match=r"found \['id', 'title'\]; --text-field names another"):
         list(Inputs([str(path)]))
-    (tmp_path / "a.txt").write_text("id|text\n1|x\n")
-    with pytest.raises(InputError, match="--delimiter: expected an input of"):
-        Inputs([str(tmp_path / "a.txt")], reading=Reading(delimiter="|"))
-    reading = Reading(format="csv", delimiter="|")
-    assert list(Inputs([str(tmp_path / "a.txt")], reading=reading)) == [Row("1", "x", None)]
 
 
 def test_input_for_which_there_is_no_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from corpora import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.commands import Run
+from support.dedup_settings import dedup_arguments
 from support.faults import stopping_at
 from support.samples import sample_of
 
@@ -126,6 +127,14 @@ class Judged:
                 assert set(index) == kept | {row.id for row in self.stored}
 
 
+def arguments_of(judged: Judged) -> dict[str, Any]:
+    """The same job for `deduplicate`, which explains, too."""
+    options = judged.options
+    names = ("keep", "mode", "by", "exact", "explain", "workers")
+    size = {} if options["batch_size"] is None else {"batch_size": options["batch_size"]}
+    return dedup_arguments(**{name: options[name] for name in names} | size, **judged.others)
+
+
 def command_of(judged: Judged) -> list[object]:
     options = judged.options
     arguments: list[object] = ["dedup", *judged.paths, "-o", judged.folder / options["output"]]
@@ -135,11 +144,15 @@ def command_of(judged: Judged) -> list[object]:
         arguments += [f"--{name}", path]
     if options["batch_size"] is not None:
         arguments += ["--batch-size", options["batch_size"]]
-    return [*arguments, *(f"--{name}" for name in ("exact", "explain") if options[name]), "--json"]
+    return [*arguments, *["--exact"] * options["exact"], "--json"]
 
 
 def run_in(run: Run, folder: Path, options: Combination, seed: int) -> None:
     judged = Judged(folder, options, seed)
+    if options["explain"]:
+        report = deduplicate(judged.paths, folder / options["output"], THRESHOLD, **arguments_of(judged))
+        judged.check(report._asdict())
+        return
     ran = run(*command_of(judged))
     assert ran.code == 0, ran.err
     judged.check(json.loads(ran.out))
@@ -160,8 +173,7 @@ def test_dedup_keeps_what_brute_force_keeps(run: Run, tmp_path: Path, number: in
 
 
 PARAGRAPHS: dict[str, tuple[Any, ...]] = {
-    **{name: OPTIONS[name] for name in ("shards", "format", "packing", "batch_size", "workers", "output")},
-    "explain": (False, True),
+    name: OPTIONS[name] for name in ("shards", "format", "packing", "batch_size", "workers", "output")
 }
 OF_PARAGRAPHS = pairwise(PARAGRAPHS, lambda _: True)
 
@@ -180,7 +192,6 @@ def test_dedup_by_paragraphs_keeps_what_brute_force_keeps(run: Run, tmp_path: Pa
         tmp_path, cut(rows, options["shards"], number), options["format"], options["packing"], number
     )
     arguments: list[object] = ["--level", "paragraph", "--workers", options["workers"]]
-    arguments += ["--explain"] * options["explain"]
     if options["batch_size"] is not None:
         arguments += ["--batch-size", options["batch_size"]]
     ran = run("dedup", *paths, "-o", tmp_path / options["output"], *arguments)
@@ -207,19 +218,21 @@ def test_dedup_goes_on_to_the_same_bytes(tmp_path: Path, number: int) -> None:
     whole, broken = tmp_path / "whole" / options["output"], tmp_path / "broken" / options["output"]
     for path in (whole, broken):
         path.parent.mkdir()
-    deduplicate(judged.paths, whole, **how)
+    deduplicate(judged.paths, whole, **dedup_arguments(**how))
     dice = random.Random(number)
     for until in sorted(dice.sample(range(1, 150), 3)):
         with pytest.raises(KeyboardInterrupt):
             deduplicate(
                 judged.paths,
                 broken,
-                **how,
-                progress=stopping_at(until),
-                batch_size=dice.choice([1, 7, 20]),
-                workers=dice.choice([1, 2]),
+                **dedup_arguments(
+                    **how,
+                    progress=stopping_at(until),
+                    batch_size=dice.choice([1, 7, 20]),
+                    workers=dice.choice([1, 2]),
+                ),
             )
-    report = deduplicate(judged.paths, broken, **how)
+    report = deduplicate(judged.paths, broken, **dedup_arguments(**how))
     assert (report.read, report.kept) == (150, len(judged.kept))
     for name in (options["output"], f"{options['output']}.dedup/removed.jsonl"):
         assert (broken.parent / name).exists() == (whole.parent / name).exists()

@@ -12,10 +12,11 @@ from unittest import mock
 
 import pytest
 from support.commands import Run
+from support.dedup_settings import dedup_arguments
 from support.stages import rows_of, written
 
 from simindex import SimIndexError
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 from simindex.scaleout import StagedDedup, UnsupportedError, plan_dedup
 
 MODES: list[tuple[str, dict[str, Any]]] = [
@@ -59,7 +60,7 @@ def test_stages_write_what_one_machine_writes_however_they_are_shared(
     many.mkdir()
     job = planned(tmp_path, name=f"many/{name}", has_bad_row=name == "out.csv", **how)
     sources, bad = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], list[Any]()
-    expected = deduplicate(sources, one / name, on_bad_row=bad.append, **how)
+    expected = deduplicate(sources, one / name, **dedup_arguments(on_bad_row=bad.append, **how))
     for stage in (job.sketch, job.compare, job.write):
         of = random.randint(1, 5)
         shares = [*range(1, of + 1), *random.choices(range(1, of + 1), k=2)]  # some run twice
@@ -126,7 +127,9 @@ def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: p
     for stage in (job.sketch, job.compare, job.decide):
         stage()
     deduplicate(
-        [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], tmp_path / "one.jsonl", on_bad_row=lambda _: None
+        [tmp_path / "1.jsonl", tmp_path / "2.jsonl"],
+        tmp_path / "one.jsonl",
+        settings=DedupSettings(on_bad_row=lambda _: None),
     )
 
     def stop(_: int) -> None:
@@ -148,9 +151,8 @@ def test_a_job_that_dies_anywhere_is_gone_on_with(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("journal", [None, "j"])
 def test_the_output_lies_where_it_was_planned_whoever_finishes(
-    journal: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -159,7 +161,6 @@ def test_the_output_lies_where_it_was_planned_whoever_finishes(
         "out.jsonl",
         work=tmp_path / "work",
         removed="gone.jsonl",
-        journal=journal,
     )
     job.sketch()
     job.compare()

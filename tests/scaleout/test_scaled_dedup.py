@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from support.dedup_settings import dedup_arguments
 from support.faults import set_bound, small_frames
 from support.stages import LocalTasks, rows_of, written
 
@@ -38,7 +39,7 @@ def both(
     one.mkdir()
     many.mkdir()
     tasks = LocalTasks()
-    expected = deduplicate(sources, one / f"out{suffix}", **named)
+    expected = deduplicate(sources, one / f"out{suffix}", **dedup_arguments(**named))
 
     def stop(read: int) -> None:
         raise KeyboardInterrupt(read)

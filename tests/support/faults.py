@@ -56,6 +56,7 @@ STEPS = {
 """Step -> where its function lies."""
 
 BOUNDS = {
+    "bytes of a row": "inputs.source:ROW_BYTES",
     "bytes of a part of Parquet": "inputs.formats.parquet:PART_BYTES",
     "new documents that are compared all with all": "changes.if_new:MOST_ALIKE",
     "documents of a bucket": "changes.if_new:MOST_IN_BUCKET",

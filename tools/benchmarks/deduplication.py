@@ -22,7 +22,7 @@ import corpus
 from measures import anonymous_bytes, proc_figure
 
 import simindex
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 from simindex.corpus.outputs.output import packer
 
 
@@ -44,7 +44,7 @@ def _timed(folder: Path, size: int, workers: int) -> dict[str, Any]:
     output = folder / "out.jsonl.zst"
     written, start, used = proc_figure("io", "write_bytes"), time.perf_counter(), time.process_time()
     with _watched() as peak:
-        report = deduplicate(folder / "texts.jsonl.zst", output, workers=workers)
+        report = deduplicate(folder / "texts.jsonl.zst", output, settings=DedupSettings(workers=workers))
     seconds, used = time.perf_counter() - start, time.process_time() - used
     written = proc_figure("io", "write_bytes") - written
     output.unlink()

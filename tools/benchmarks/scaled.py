@@ -26,7 +26,7 @@ import uniform
 
 import simindex
 from simindex import scaleout
-from simindex.corpus import deduplicate
+from simindex.corpus import DedupSettings, deduplicate
 
 STORE_BYTES = 400 << 20
 _QUIET: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
@@ -202,7 +202,7 @@ def deduplicating(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
         texts = corpus.documents(options["documents"])
         file.writelines(json.dumps({"id": key, "text": text}) + "\n" for key, text in texts)
     jobs: dict[str, Callable[..., Any]] = {
-        "one_core": partial(deduplicate, workers=1),
+        "one_core": partial(deduplicate, settings=DedupSettings(workers=1)),
         "two_nodes": partial(scaleout.deduplicate, work=folder / "work"),
     }
     found: dict[str, Any] = {name: [] for name in jobs}

@@ -150,11 +150,6 @@ simindex resketch news.simindex wider.simindex --max-distance 5
 @_new_folder
 @number("--num-perm", least=0, help="MinHash rows, at most those stored; 0: no MinHash.")
 @number("--max-distance", least=0, help="Bits up to which SimHash search is complete, 0 to 8.")
-@number(
-    "--blocks",
-    least=0,
-    help="Blocks of a fingerprint, MAX-DISTANCE + 1 to + 6; default: by --max-distance.",
-)
 @flag("--no-simhash", help="Keep no SimHash fingerprint.")
 @number("--containment", least=0, help="Sample one in N shingles, no finer than stored; 0: none.")
 @options.json_summary
@@ -163,7 +158,6 @@ def resketch(
     destination: str,
     num_perm: int | None,
     max_distance: int | None,
-    blocks: int | None,
     no_simhash: bool,
     containment: int | None,
     as_json: bool,
@@ -172,12 +166,12 @@ def resketch(
 
     The old index is only read.
     """
-    if no_simhash and (max_distance is not None or blocks is not None):
-        raise BadParameter("--no-simhash excludes --max-distance and --blocks")
+    if no_simhash:
+        options.refuse_with("no-simhash", max_distance=max_distance)
     with open_index(index, "r") as stored:
         config = stored.config
     try:
-        simhash = None if no_simhash else _simhash(config, max_distance, blocks)
+        simhash = None if no_simhash else _simhash(config, max_distance)
         rows = config.num_perm if num_perm is None else num_perm
         replace(config, num_perm=rows, keep_shingles=0, containment=containment or 0)
     except (TypeError, ValueError) as exc:
@@ -194,9 +188,8 @@ def resketch(
     print_summary({"documents": done}, f"{counted(done, 'document')} in {destination}", as_json)
 
 
-def _simhash(config: Config, max_distance: int | None, blocks: int | None) -> SimHashConfig | None:
+def _simhash(config: Config, max_distance: int | None) -> SimHashConfig | None:
     """Return the stored settings with what was given in place of theirs."""
-    if max_distance is None and blocks is None:
+    if max_distance is None:
         return config.simhash
-    base = with_distance(config.simhash or SimHashConfig(), max_distance)
-    return base if blocks is None else replace(base, blocks=blocks)
+    return with_distance(config.simhash or SimHashConfig(), max_distance)

@@ -118,7 +118,7 @@ def find(
         else:
             found = reading.answers(inputs, lambda rows: ask([row.document for row in rows]))
         print_contained(found, as_json, stored.config.containment, threshold)
-    note_tally(inputs.tally, reads.encoding)
+    note_tally(inputs.tally)
 
 
 def _answers_by_texts(
@@ -156,7 +156,6 @@ simindex passages pages.simindex --file page.txt --json
 )
 @number("--min-words", default=8, help="Leave out passages of fewer words.")
 @options.limit
-@flag("--full", help="Print passages as a whole, however long they are.")
 @option(
     "-o",
     "--output",
@@ -173,7 +172,6 @@ def passages(
     texts: tuple[str, ...],
     min_words: int,
     limit: int | None,
-    full: bool,
     output: str | None,
     max_candidates: int,
     reads: options.LineOptions,
@@ -188,7 +186,7 @@ def passages(
     """
     if output is not None and (not texts or as_json):
         raise BadParameter("--output takes --texts, and does not go with --json")
-    text = read_text(file, reads.limits, reads.encoding)
+    text = read_text(file)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
         by_key: dict[Key, str] = {}
         if texts:
@@ -212,11 +210,11 @@ def passages(
         for passage in found:
             print_json(passage.to_dict() | {"truncated": found.truncated})
     elif output is None:
-        _print_side_by_side(found, text, by_key, full)
+        _print_side_by_side(found, text, by_key)
     _note_what_may_be_missing(found, min_words, stored.config)
 
 
-def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, str], full: bool) -> None:
+def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, str]) -> None:
     """Print a row a passage: the piece of the text, and that of the stored one where it is at hand."""
     columns = ["key", "text", "stored"] if by_key else ["key", "text"]
     rows = []
@@ -224,7 +222,7 @@ def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, s
         pieces = [text[passage.start : passage.end]]
         if passage.exact:
             pieces.append(by_key[passage.key][passage.stored_start : passage.stored_end])
-        shown = [" ".join(shortened(piece, full).split()) for piece in pieces]
+        shown = [" ".join(shortened(piece).split()) for piece in pieces]
         rows.append((shown_key(passage.key), *shown, f"{passage.start:,}", f"{passage.words:,}"))
     if rows:
         print_table((*columns, "start", "words"), rows, left=len(columns))

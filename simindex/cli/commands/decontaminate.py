@@ -13,10 +13,8 @@ from simindex.cli.command import OneField, command, number, option, takes, word
 from simindex.cli.commands.dedup import (
     Progress,
     force_option,
-    json_progress_option,
     note_rows,
     output_file,
-    removed_file,
     run_job,
 )
 from simindex.cli.output import (
@@ -32,11 +30,10 @@ from simindex.cli.output import (
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.decontaminate import (
     DEFAULT_SHARE,
-    OPTIONS_OF_ITEMS,
     Decontamination,
     DecontaminationReport,
 )
-from simindex.corpus.dedup.output_files import Mode
+from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.jsonable import plain
 from simindex.storage.folder import is_index
 
@@ -64,11 +61,6 @@ simindex decontaminate news.jsonl --against sample.jsonl -o held.jsonl --mode re
 )
 @number("--words", help="Shingles of N words (default 8).")
 @option(
-    "--against-id-field",
-    cls=OneField,
-    help="The field or column of an item's id (default: that of --id-field).",
-)
-@option(
     "--against-text-field",
     cls=OneField,
     help="The field or column of an item's text (default: that of --text-field).",
@@ -79,12 +71,10 @@ simindex decontaminate news.jsonl --against sample.jsonl -o held.jsonl --mode re
     default="remove",
     help="Write the rows without items; all rows, with contamination and items; or only the report.",
 )
-@removed_file
 @force_option
 @takes("reads", options.FileOptions)
 @options.batch_size
 @options.workers
-@json_progress_option
 @options.json_summary
 def decontaminate(
     inputs: tuple[str, ...],
@@ -92,15 +82,12 @@ def decontaminate(
     against: tuple[str, ...],
     threshold: float,
     words: int | None,
-    against_id_field: str | None,
     against_text_field: str | None,
     mode: Mode,
-    removed: str | None,
     force: bool,
     reads: options.FileOptions,
     batch_size: int,
     workers: int | None,
-    json_progress: bool,
     as_json: bool,
 ) -> None:
     """Write a corpus without the rows that contain given items.
@@ -115,25 +102,21 @@ def decontaminate(
     rows = reads.inputs(inputs, key_from="line", whole_rows=True)
     items: Any = against[0]
     if len(against) > 1 or not is_index(items):
-        id_field, text_field = against_id_field or reads.id_field, against_text_field or reads.text_field
-        of_items = replace(reads, id_field=id_field, text_field=text_field)
-        items = of_items.inputs(against, key_from="line", whole_rows=True, options=OPTIONS_OF_ITEMS)
+        of_items = replace(reads, text_field=against_text_field or reads.text_field)
+        items = of_items.inputs(against, key_from="line", whole_rows=True)
     progress = Progress(rows, "contaminated")
-    job = Decontamination(
-        rows,
-        output,
-        items,
-        threshold,
+    settings = JobSettings(
+        threshold=threshold,
         mode=mode,
         config=None if words is None else Config(WordShingles(words), simhash=None, containment=1),
-        removed=removed,
         batch_size=batch_size,
         workers=workers,
         progress=progress,
         force=force,
     )
-    run_job(job, progress, None, json_progress)
-    note_tally(job.tally, reads.encoding, says_bad=False)
+    job = Decontamination(rows, output, items, settings)
+    run_job(job, progress, None)
+    note_tally(job.tally, says_bad=False)
     report = job.decontamination()
     if as_json:
         _print_json(report, job)

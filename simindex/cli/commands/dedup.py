@@ -5,15 +5,13 @@ The job is `corpus.deduplicate`.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from simindex.cli import options, reading
-from simindex.cli.command import command, flag, number, option, share, takes, word
+from simindex.cli.command import command, flag, option, share, takes, word
 from simindex.cli.failures import INTERRUPTED, REPORTED, CommandError, describe
 from simindex.cli.output import (
     counted,
@@ -28,8 +26,8 @@ from simindex.cli.output import (
 from simindex.config import Config, SimHashConfig
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import JobError
-from simindex.corpus.dedup.output_files import Mode
-from simindex.corpus.dedup.paragraphs import Level, cut_for
+from simindex.corpus.dedup.paragraphs import Level
+from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.inputs import InputError, Inputs
@@ -45,9 +43,6 @@ _MOST_NAMES = 10
 
 _ADVISED_RECALL = 0.95
 
-_SECONDS_A_LINE = 1.0
-"""Between two JSON lines of progress."""
-
 output_file = option(
     "-o",
     "--output",
@@ -55,17 +50,6 @@ output_file = option(
     required=True,
     help="The file to write: .jsonl, .csv, .tsv, .parquet, or .txt for a list of paths; all but .parquet may "
     "end in .gz, .xz or .zst.",
-)
-removed_file = option(
-    "--removed",
-    heading="Report",
-    metavar="FILE",
-    help="Write a JSON line for each removed row to FILE (default: OUTPUT.dedup/removed.jsonl).",
-)
-json_progress_option = flag(
-    "--json-progress",
-    heading="Running",
-    help="Print the progress as JSON lines on stderr, one per second, instead of a bar.",
 )
 force_option = flag(
     "--force", heading="Running", help="Discard the journal of another job there, and replace the output."
@@ -77,12 +61,6 @@ class DedupOptions:
     """Which rows stay, how they are compared, and what is written."""
 
     threshold: float | None = options.threshold.field()
-    by: str | None = options.by.field()
-    max_distance: int | None = options.max_distance.but(
-        heading="Comparison",
-        help="With --by simhash: rows within K bits, 0 to 8, are similar (default 3). Else rows have to be "
-        "within K bits, 0 to 63, beside the threshold.",
-    ).field()
     keep: str = option(
         "--keep",
         metavar="ORDER",
@@ -102,7 +80,12 @@ class DedupOptions:
         default="remove",
         help="Write the kept rows; all rows, with duplicate_of, similarity and cluster; or only the report.",
     ).field()
-    removed: str | None = removed_file.field()
+    by: str | None = options.by.but(heading="Comparison").field()
+    max_distance: int | None = options.max_distance.but(
+        heading="Comparison",
+        help="With --by simhash: rows within K bits, 0 to 8, are similar (default 3). Else rows have to be "
+        "within K bits, 0 to 63, beside the threshold.",
+    ).field()
     recall: float | None = share(
         "--recall",
         metavar="P",
@@ -117,12 +100,9 @@ class DedupOptions:
             options.refuse_with("by simhash", threshold=self.threshold, recall=self.recall)
 
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
-        """Return them as arguments of `deduplicate`."""
-        same = "by", "max_distance", "keep", "keep_per", "mode", "removed", "recall", "force"
-        return {name: getattr(self, name) for name in same} | {
-            "threshold": DEFAULT_THRESHOLD if self.threshold is None else self.threshold,
-            "config": self._config(sketch),
-        }
+        """Return them as fields of `JobSettings`."""
+        threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
+        return vars(self) | {"threshold": threshold, "config": self._config(sketch)}
 
     def _config(self, sketch: options.SketchOptions) -> Config | None:
         """Return what rows are compared by; ``None`` where no option says it."""
@@ -157,22 +137,6 @@ class OneMachineOptions(DedupOptions):
         default="document",
         help="Compare whole documents; or paragraphs, and cut those seen before out of their documents.",
     ).field()
-    split: str = option(
-        "--split",
-        metavar="line|blank-line",
-        default="line",
-        heading="Paragraphs",
-        help="With --level paragraph: what ends a paragraph; blank-line for texts with wrapped lines.",
-    ).field()
-    min_words: int = number(
-        "--min-words",
-        default=1,
-        heading="Paragraphs",
-        help="With --level paragraph: keep all paragraphs of fewer words.",
-    ).field()
-    explain: bool = flag(
-        "--explain", heading="Report", help="Add the passages that both rows share to the report."
-    ).field()
     exact: bool = flag("--exact", heading="Comparison", help="Compare all shingles; takes more disk.").field()
     ignore_common: float | None = options.ignore_common.but(heading="Comparison").field()
     in_kept: float | None = share(
@@ -184,32 +148,26 @@ class OneMachineOptions(DedupOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        shares = {"ignore_common": self.ignore_common, "in_kept": self.in_kept}
         if self.by == "simhash":
-            options.refuse_with("by simhash", exact=self.exact, **self._shares)
-        for name, least in self._shares.items():
+            options.refuse_with("by simhash", exact=self.exact, **shares)
+        for name, least in shares.items():
             if least is not None:
                 options.refuse_with(name.replace("_", "-"), against=self.against, into=self.into)
 
-    @property
-    def _shares(self) -> dict[str, float | None]:
-        return {"ignore_common": self.ignore_common, "in_kept": self.in_kept}
-
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
-        """Return them as arguments of `deduplicate`; see `DedupOptions.arguments`."""
-        cut = cut_for(self.level, self.split, self.min_words)  # type: ignore[arg-type] # it refuses another
-        own = {name: getattr(self, name) for name in ("against", "into", "explain")} | self._shares
-        own["exact"] = self.exact or sketch.short_texts
-        return super().arguments(sketch) | own | {"cut": cut}
+        """Return them as fields of `JobSettings`."""
+        return super().arguments(sketch) | {"exact": self.exact or sketch.short_texts}
 
 
 @command(
     "dedup",
     """
-simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst --delimiter ';'
+simindex dedup news.jsonl logs.csv.gz -o clean.jsonl.zst
 simindex dedup news.jsonl -o new.jsonl --against news.simindex --into seen.simindex
 simindex dedup src -o duplicates.jsonl --mode report-only --exact
 simindex dedup news.jsonl -o clean.jsonl --by simhash --max-distance 4
-simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph --min-words 5
+simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph
 """,
 )
 @options.input_paths
@@ -219,7 +177,6 @@ simindex dedup crawl/*.warc.gz -o pages.jsonl.zst --level paragraph --min-words 
 @options.batch_size
 @options.workers
 @takes("sketch", options.SketchOptions)
-@json_progress_option
 @options.json_summary
 def dedup(
     inputs: tuple[str, ...],
@@ -229,7 +186,6 @@ def dedup(
     batch_size: int,
     workers: int | None,
     sketch: options.SketchOptions,
-    json_progress: bool,
     as_json: bool,
 ) -> None:
     """Write a corpus without its near duplicates.
@@ -242,60 +198,50 @@ def dedup(
     its name when it is complete.
     """
     reading.require_ids(inputs, reads)
-    is_cut = how.level == "paragraph"
-    rows = reads.inputs(inputs, key_from="line", whole_rows=True, only_texts=is_cut)
+    only_texts = how.level == "paragraph"
+    rows = reads.inputs(inputs, key_from="line", whole_rows=True, only_texts=only_texts)
     progress = Progress(rows)
-    how_to = how.arguments(sketch)
-    job = Job(rows, output, **how_to, batch_size=batch_size, workers=workers, progress=progress)
+    given = how.arguments(sketch)
+    settings = JobSettings(**given, batch_size=batch_size, workers=workers, progress=progress)
+    job = Job(rows, output, settings)
     waits_for = None if how.keep == "first" else "reading, and ordering the rows"
-    run_job(job, progress, waits_for, json_progress)
-    note_tally(job.tally, reads.encoding, says_bad=False)
+    run_job(job, progress, waits_for)
+    note_tally(job.tally, says_bad=False)
     _summarise(job, output, as_json)
-    if how_to["config"] is None and how_to["cut"] is None and how.by != "simhash":
+    if settings.config is None and settings.cut is None and how.by != "simhash":
         reading.note_short_texts(rows)
 
 
 class Progress:
-    """Shows how far a job is, on a bar or in JSON lines; call it with the number of rows that are done.
+    """Shows how far a job is, on a bar; call it with the number of rows that are done.
 
     Attributes:
         removed: what the rows are that go: "duplicates" or "contaminated".
         total: bytes of the input; ``None`` where unknown.
-        update: changes the fields of the bar; ``None``: print JSON lines, a second apart at least.
+        update: changes the fields of the bar.
     """
 
     job: Job
     total: int | None
-    update: Callable[..., None] | None
+    update: Callable[..., None]
 
     def __init__(self, rows: Inputs, removed: str = "duplicates") -> None:
         self.rows, self.removed = rows, removed
-        self.began, self.last_line = time.monotonic(), 0.0
+        self.began = time.monotonic()
 
     def __call__(self, done: int) -> None:
         """Take note that so many rows are done, or looked at, where all are before the first is done."""
         job, total, looked = self.job, self.total, self.job.state.looked
-        read_bytes = self.rows.bytes_read
-        share = min(read_bytes / total, 1.0) if total else None
+        share = min(self.rows.bytes_read / total, 1.0) if total else None
         if looked and done:
             share = 0.5 + 0.5 * done / looked
-            read_bytes = 0 if total is None else round(total * done / looked)
         elif looked and share is not None:
             share /= 2
         now, looked_now = max(0, done - job.done_before), looked - job.looked_before
         # To look at a row is half of the work.
         pace = (now + looked_now) / 2 if looked_now else now
         rate = pace / max(time.monotonic() - self.began, 1e-9)
-        if self.update is None:
-            counts: dict[str, Any] = {
-                "rows": done,
-                "rows_now": now,
-                self.removed: job.state.removed,
-                "read_bytes": read_bytes,
-            }
-            counts |= {"written_bytes": job.num_bytes, "looked_at": looked, "total_bytes": total}
-            self._print_line(counts | {"rows_per_second": round(rate, 1)}, share)
-        elif looked and not done:
+        if looked and not done:
             self.update(completed=self._of_total(share), count=f"{looked:,} rows, looked at first", rate=rate)
         else:
             count = f"{done:,} rows, {job.state.removed:,} {self.removed}"
@@ -305,21 +251,13 @@ class Progress:
     def _of_total(self, share: float | None) -> float:
         return 0.0 if share is None or self.total is None else share * self.total
 
-    def _print_line(self, counts: dict[str, Any], share: float | None) -> None:
-        now = time.monotonic()
-        if (self.last_line or not counts["rows"]) and now - max(self.last_line, self.began) < _SECONDS_A_LINE:
-            return
-        self.last_line, seconds = now, max(now - self.began, 1e-9)
-        left = round(seconds * (1 - share) / share, 1) if share else None
-        note(json.dumps(counts | {"seconds": round(seconds, 1), "seconds_left": left}))
 
-
-def run_job(job: Job, progress: Progress, waits_for: str | None, json_progress: bool) -> None:
-    """Run a job under a bar, or with JSON lines; `waits_for` is what goes on until the first row is done."""
+def run_job(job: Job, progress: Progress, waits_for: str | None) -> None:
+    """Run a job under a bar; `waits_for` is what goes on until the first row is done."""
     progress.job = job
-    progress.total = progress.rows.total_bytes() if json_progress or shows_progress() else None
+    progress.total = progress.rows.total_bytes() if shows_progress() else None
     job.on_looked = lambda _: progress(0)
-    with nullcontext() if json_progress else job_bar(progress.total, waits_for) as progress.update:
+    with job_bar(progress.total, waits_for) as progress.update:
         _run(job)
 
 

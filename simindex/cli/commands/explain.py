@@ -13,12 +13,12 @@ from click import BadParameter
 
 from simindex import Config, corpus
 from simindex.cli import options
-from simindex.cli.command import argument, command, flag, option, takes
+from simindex.cli.command import argument, command, option, takes
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, print_json, printable
 from simindex.corpus import Explanation
 from simindex.index import open as open_index
-from simindex.inputs import Limits, read_text
+from simindex.inputs import read_text
 from simindex.storage.folder import is_index
 
 _AROUND = 80
@@ -38,18 +38,12 @@ simindex explain page.txt README.md --index news.simindex --json
 @argument("b", "B", "Another text file, or - for stdin.")
 @option("--index", metavar="INDEX", help="Cut shingles with the settings of this index.")
 @takes("cut", options.ShingleOptions)
-@flag("--full", help="Print the texts as a whole, however long they are.")
-@options.encoding
-@options.max_row
 @options.json_object
 def explain(
     a: str,
     b: str,
     index: str | None,
     cut: options.ShingleOptions,
-    full: bool,
-    encoding: str,
-    max_row: int,
     as_json: bool,
 ) -> None:
     """Show the passages that two texts share.
@@ -68,13 +62,12 @@ def explain(
         with open_index(index, "r") as stored:
             config = stored.config
     _require_texts(a, b)
-    limits = Limits(max_row)
-    texts = read_text(a, limits, encoding), read_text(b, limits, encoding)
+    texts = read_text(a), read_text(b)
     found = corpus.explain(*texts, config)
     if as_json:
         print_json({"a": a, "b": b} | found.to_dict())
     else:
-        print_explanation(found, (a, b), texts, full)
+        print_explanation(found, (a, b), texts)
 
 
 def _require_texts(a: str, b: str) -> None:
@@ -114,14 +107,14 @@ def marked(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, i
         yield text[done:], None
 
 
-def shortened(text: str, whole: bool) -> str:
+def shortened(text: str) -> str:
     """Return a piece of a text, without its middle where that is long; controls but new lines are escaped.
 
-    >>> shortened("a" * 500, False)[75:115]
+    >>> shortened("a" * 500)[75:115]
     'aaaaa [... 340 characters ...] aaaaaaaaa'
     """
     left_out = len(text) - 2 * _AROUND
-    if whole or left_out <= _AROUND:
+    if left_out <= _AROUND:
         return _lines(text)
     return f"{_lines(text[:_AROUND])} [... {left_out:,} characters ...] {_lines(text[-_AROUND:])}"
 
@@ -130,9 +123,7 @@ def _lines(text: str) -> str:
     return "\n".join(map(printable, text.replace("\r\n", "\n").split("\n")))
 
 
-def print_explanation(
-    found: Explanation, names: tuple[str, str], texts: tuple[str, str], whole: bool
-) -> None:
+def print_explanation(found: Explanation, names: tuple[str, str], texts: tuple[str, str]) -> None:
     """Print what two texts share: a sentence, and both with their passages as [1: ...], perhaps shortened."""
     shared = zip(names, (found.share_a, found.share_b), strict=True)
     shares = [f"{share:.0%} of {printable(name)}" for name, share in shared]
@@ -141,7 +132,7 @@ def print_explanation(
     for place, (name, text) in enumerate(zip(names, texts, strict=True)):
         sys.stdout.write(f"\n{printable(name)}\n")
         spans = [(passage[2 * place], passage[2 * place + 1]) for passage in found.passages]
-        _print_pieces([(shortened(piece, whole), number) for piece, number in marked(text, spans)])
+        _print_pieces([(shortened(piece), number) for piece, number in marked(text, spans)])
 
 
 def _print_pieces(pieces: Sequence[tuple[str, int | None]]) -> None:

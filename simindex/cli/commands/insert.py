@@ -122,8 +122,8 @@ class _Feed:
     "insert",
     """
 simindex insert news.simindex news.jsonl --metadata
-simindex insert pages.simindex README.md src --glob '*.py'
-zcat logs.csv.gz | simindex insert logs.simindex - --format csv --delimiter ';' --key-from content
+simindex insert pages.simindex README.md 'src/**/*.py'
+zcat logs.csv.gz | simindex insert logs.simindex - --format csv --key-from content
 """,
     cls=_Insert,
 )
@@ -183,8 +183,8 @@ def insert(
     stored. With --skip-bad-rows it goes on.
 
     In a folder, binary files (with a zero byte at their beginning) and hidden ones (.git, .cache) are skipped
-    and counted. Bytes of a text that are not of its encoding are read as U+FFFD and counted; in a table or
-    JSON such a row is a bad row. So is a row over --max-row.
+    and counted. Bytes of a text that are not UTF-8 are read as U+FFFD and counted; in a table or JSON such a
+    row is a bad row. So is a row of more than 256 MiB.
 
     --if-new with --json prints a line {"key", "matches"} for each skipped row, before the summary.
 
@@ -212,7 +212,7 @@ def insert(
         report = _insert(partial(insert, **how), feed)
     if reads.metadata_field is not None and feed.given and not feed.has_metadata:
         note(f"simindex: --metadata-field: no row has a value in {reads.metadata_field!r}")
-    note_tally(rows.tally, reads.encoding, says_bad=False)
+    note_tally(rows.tally, says_bad=False)
     if is_new and target.config.shingles == WordShingles():
         reading.note_short_texts(rows)
     seconds = time.monotonic() - began

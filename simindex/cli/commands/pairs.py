@@ -45,12 +45,6 @@ copies_option = word(
     default="all",
     help="first: list each group of equal documents once, through its oldest; all: list every pair.",
 )
-max_run_option = number(
-    "--max-run",
-    least=16,
-    default=DEFAULT_MAX_RUN,
-    help="In a group of more than N candidates, compare each with only 16 others.",
-)
 linkage_option = word(
     "--linkage",
     words=get_args(Linkage),
@@ -101,7 +95,6 @@ simindex pairs news.simindex --by simhash --max-distance 2 --json
 @options.index_folder
 @takes("similar", OwnPairOptions)
 @copies_option
-@max_run_option
 @options.where
 @options.first_pairs
 @options.json_lines
@@ -109,7 +102,6 @@ def pairs(
     index: str,
     similar: OwnPairOptions,
     copies: Copies,
-    max_run: int,
     where: dict[str, list[object]] | None,
     limit: int | None,
     as_json: bool,
@@ -121,10 +113,10 @@ def pairs(
     with --ignore-common also "common_left_out", the number of shingles that were left out.
     """
     with open_index(index, "r") as stored:
-        found = stored.pairs(**similar.arguments(), copies=copies, max_run=max_run, where=where)
+        found = stored.pairs(**similar.arguments(), copies=copies, where=where)
         with found, work_bar("pairs", found.total, prints_results=True) as advance:
             print_pairs(found, limit, as_json, lambda count: advance(count, found.done))
-        note_bounded(found.bounded, max_run, "pairs")
+        note_bounded(found.bounded, DEFAULT_MAX_RUN, "pairs")
 
 
 @command(
@@ -138,7 +130,6 @@ simindex clusters news.simindex --json | jq -r '.keys[1:][]'
 @options.index_folder
 @takes("similar", OwnPairOptions)
 @linkage_option
-@max_run_option
 @options.where
 @options.first_clusters
 @number("--largest", help="Show the N largest clusters, largest first.")
@@ -147,7 +138,6 @@ def clusters(
     index: str,
     similar: OwnPairOptions,
     linkage: Linkage,
-    max_run: int,
     where: dict[str, list[object]] | None,
     limit: int | None,
     largest: int | None,
@@ -165,7 +155,6 @@ def clusters(
         bar: list[Advance] = []
         found = stored.clusters(
             linkage=linkage,
-            max_run=max_run,
             where=where,
             **similar.arguments(),
             progress=lambda done, _total: bar[0](done, done),
@@ -174,7 +163,7 @@ def clusters(
             bar.append(advance)
             some = islice(found, limit) if largest is None else iter(nlargest(largest, found, key=len))
             print_clusters(some, as_json)
-        note_bounded(found.bounded, max_run, "documents")
+        note_bounded(found.bounded, DEFAULT_MAX_RUN, "documents")
 
 
 @command(
@@ -223,7 +212,7 @@ def join(
             )
     for side in sides:
         if not isinstance(side, str):
-            note_tally(side.tally, reads.encoding)
+            note_tally(side.tally)
 
 
 def _side(side: str, reads: options.FileOptions) -> str | Inputs:
@@ -233,7 +222,7 @@ def _side(side: str, reads: options.FileOptions) -> str | Inputs:
         raise CommandError(f"{side}: no index, file or folder there") from exc
 
 
-def note_bounded(bounded: Bounded, max_run: int, what: str, set_by: str = "--max-run") -> None:
+def note_bounded(bounded: Bounded, max_run: int, what: str, set_by: str = "max_run in Python") -> None:
     """Say what was not compared all with all, if anything, and what may be missing."""
     runs, entries = bounded
     if runs:

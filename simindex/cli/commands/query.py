@@ -95,10 +95,10 @@ class Asked:
             raise BadParameter(f"expected one of {', '.join(_SOURCES.values())}; found {options_found}")
         return found[0]
 
-    def read_text(self, reads: options.FileOptions) -> Any:
+    def read_text(self) -> Any:
         """Return the text that is compared with."""
         path = self.file or ("-" if self.text == "-" else None)
-        return self.text if path is None else read_text(path, reads.limits, reads.encoding)
+        return self.text if path is None else read_text(path)
 
     def note_other_meaning(self, index: Index) -> None:
         """Say that a text which matches nothing is the name of a file, or a key."""
@@ -240,10 +240,6 @@ simindex query news.simindex --file page.txt --explain news.jsonl
 )
 @options.max_candidates
 @takes("reads", options.ComparedOptions)
-@flag(
-    "--warm",
-    help="Read the index's filters into memory first: for many rows and an index larger than memory.",
-)
 @options.inputs_of(
     "--explain",
     "With TEXT, --file or --key: show the passages that each match shares. The stored texts come from INPUT, "
@@ -257,7 +253,6 @@ def query(
     contained: bool,
     max_candidates: int,
     reads: options.ComparedOptions,
-    warm: bool,
     explain: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -284,11 +279,11 @@ def query(
     search.require_consistent()
     inputs = None if asked.input_ is None else reads.inputs([asked.input_])
     stored_texts = reads.inputs(explain) if explain else None
-    with open_index(index, "r", max_candidates=max_candidates, warm=warm) as stored:
+    with open_index(index, "r", max_candidates=max_candidates) as stored:
         if contained:
             from simindex.cli.commands.contained import print_contained
 
-            text, least = asked.read_text(reads), search.least
+            text, least = asked.read_text(), search.least
             how: dict[str, Any] = {"limit": search.limit, "exact": search.exact, "where": search.where}
             found = stored.query_containment(text, least, **how)
             print_contained([[(None, found)]], as_json, stored.config.containment, least)
@@ -297,7 +292,7 @@ def query(
             return
         if inputs is not None:
             _print_many(stored, search, inputs, asked.others, as_json)
-            note_tally(inputs.tally, reads.encoding)
+            note_tally(inputs.tally)
             return
         document, matches = _one(stored, search, asked, reads)
         why_none = "" if matches or asked.others else search.why_none(stored, document)
@@ -317,7 +312,7 @@ def _one(stored: Index, search: Search, asked: Asked, reads: options.ComparedOpt
     if asked.fingerprint is not None:
         document: Any = reading.parse_fingerprint(asked.fingerprint, reads.fingerprint_base)
     else:
-        document = asked.read_text(reads)
+        document = asked.read_text()
     own_keys = [tidy_path(asked.file)] if asked.others and asked.file is not None else None
     return document, search.of_documents(stored, [document], own_keys)[0]
 
@@ -364,7 +359,7 @@ def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | Non
             if found is None:
                 note(f"simindex: {name}: no text to explain it by; --explain INPUT takes one")
             else:
-                print_explanation(found[0], ("query", name), found[1], whole=False)
+                print_explanation(found[0], ("query", name), found[1])
     if matches.truncated:
         note(f"simindex: truncated: {_TRUNCATED}")
 

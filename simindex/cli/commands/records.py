@@ -25,7 +25,6 @@ from simindex.cli.output import (
     work_bar,
 )
 from simindex.index import open as open_index
-from simindex.inputs import Limits
 from simindex.jsonable import plain
 from simindex.queries.container import Record
 
@@ -48,7 +47,7 @@ def get(index: str, keys: tuple[str, ...], input_: str | None, int_keys: bool, a
     --json prints one line per document, as export does. Keys that are not in the index are reported, and the
     exit code is 1.
     """
-    wanted = reading.given_keys(keys, input_, int_keys, Limits())
+    wanted = reading.given_keys(keys, input_, int_keys)
     reports = Reports("missing key")
     with open_index(index, "r") as stored:
         for key in (options.stored_key(stored, key) for key in wanted):

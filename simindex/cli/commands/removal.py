@@ -54,7 +54,7 @@ def remove(
     """
     wanted: dict[Key, None] = {}
     if rows is None or keys or input_:
-        wanted |= dict.fromkeys(reading.given_keys(keys, input_, int_keys, reads.limits))
+        wanted |= dict.fromkeys(reading.given_keys(keys, input_, int_keys))
     if rows is not None:
         wanted |= dict.fromkeys(row.key for row in reads.inputs([rows], keys_only=True))
     removed = done = 0

@@ -47,13 +47,6 @@ simindex report news.simindex -o report.html --texts news.jsonl --threshold 0.5
     "Show texts side by side: INPUT has them by key, read as insert reads it. May be repeated.",
 )
 @number("--clusters", "most_clusters", default=Bounds.clusters, help="Clusters to list.")
-@number("--members", default=Bounds.members, help="Documents to list of each cluster.")
-@number("--text-length", default=Bounds.text, help="Characters to show of each text.")
-@number(
-    "--texts-length",
-    default=Bounds.texts,
-    help="Characters to show of all texts; the largest clusters come first.",
-)
 @takes("reads", options.KeyOptions)
 @options.json_object
 def report(
@@ -62,9 +55,6 @@ def report(
     threshold: float | None,
     texts: tuple[str, ...],
     most_clusters: int,
-    members: int,
-    text_length: int,
-    texts_length: int,
     reads: options.KeyOptions,
     as_json: bool,
 ) -> None:
@@ -79,7 +69,7 @@ def report(
     many pairs have each similarity or distance, and the share of documents that are no duplicates in equal
     parts of the input.
     """
-    bounds = Bounds(most_clusters, members, text_length, texts_length)
+    bounds = Bounds(most_clusters)
     draw = picture_writer(output, or_page=True)
     if texts and not is_page(output):
         raise BadParameter("--texts goes with a page, --output FILE.html")
@@ -90,7 +80,7 @@ def report(
             with whole_file(output or "") as page:
                 page.write(report_of(overview, found, bounds, stored).encode())
     if inputs is not None:
-        note_tally(inputs.tally, reads.encoding)
+        note_tally(inputs.tally)
     charts = _charts(overview)
     draw(charts)
     if as_json:

@@ -180,5 +180,5 @@ def _shingles(shingles: Shingles) -> str:
 def _print_common(passages: list[tuple[int, str]]) -> None:
     if passages:
         print()
-        shown = [(figure(count), shortened(text, False)) for count, text in passages]
+        shown = [(figure(count), shortened(text)) for count, text in passages]
         print_table(("documents", "passage"), shown, left=2)

@@ -108,7 +108,7 @@ def tune(
             shingles=cut.shingles(Config().shingles),
             progress=lambda done: advance(done, 0),
         )
-    note_tally(rows.tally, reads.encoding)
+    note_tally(rows.tally)
     if output is not None and is_page(output):
         with whole_file(output) as page:
             page.write(page_of_tuning(report, shlex.join(sample)).encode())

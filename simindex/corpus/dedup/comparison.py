@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import simindex.index as face
-from simindex.checks import require_ignorable, require_share
 from simindex.config import MOST_KEPT_SHINGLES, Config, SimHashConfig
-from simindex.errors import Argument, ArgumentValueError
-from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Method, Query, query_by
+from simindex.corpus.dedup.settings import JobSettings
+from simindex.errors import ArgumentValueError
+from simindex.queries.search import DEFAULT_MAX_CANDIDATES, Query, query_by
 
 
 def config_for(
@@ -52,39 +52,12 @@ def config_for(
     return Config(keep_shingles=keep_shingles, simhash=bits if has_bits else None)
 
 
-def goes_by_shingles(
-    ignore_common: float | None, in_kept: float | None, by: Method | None, *others: object
-) -> bool:
-    """Whether a share needs the shingles of the rows; refuses one that does not go with other arguments."""
-    if ignore_common is None and in_kept is None:
-        return False
-    if ignore_common is not None:
-        require_ignorable(ignore_common)
-    if in_kept is not None:
-        require_share("in_kept", in_kept)
-    if by == "simhash" or any(other is not None for other in others):
-        name = "in_kept" if ignore_common is None else "ignore_common"
-        others = ("no ", Argument("against"), ", ", Argument("into"), " or ", Argument("by", "simhash"))
-        raise ArgumentValueError(
-            None, (*others, " beside ", Argument(name)), "one", "it goes by the shingles of the rows"
-        )
-    return True
-
-
-def comparison_for(
-    threshold: float,
-    by: Method | None,
-    max_distance: int | None,
-    exact: bool,
-    recall: float | None,
-    config: Config | None,
-    others: list[str],
-    into: str | None,
-) -> tuple[Query, Config]:
-    """Return what a match is in a job, and how its documents are sketched; see `deduplicate`."""
-    others = others if into is None else [*others, into]
-    config = config_for(config, others, by, max_distance, exact, into is not None)
-    asked = by, threshold, max_distance, 1, recall, exact
+def comparison_for(settings: JobSettings, others: list[str]) -> tuple[Query, Config]:
+    """Return what a match is in a job, and how its documents are sketched; `others` are the paths of the
+    indexes that it compares with."""
+    exact, by, max_distance = settings.compares_shingles, settings.by, settings.max_distance
+    config = config_for(settings.config, others, by, max_distance, exact, settings.into is not None)
+    asked = by, settings.threshold, max_distance, 1, settings.recall, exact
     query = query_by(config, DEFAULT_MAX_CANDIDATES, "deduplicate", *asked)
     if exact and not config.keep_shingles and not any(map(os.path.exists, others)):
         config = replace(config, keep_shingles=MOST_KEPT_SHINGLES)

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -23,9 +24,10 @@ from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES, naming
 from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.deduplicate import Job
 from simindex.corpus.dedup.journal import Journal
-from simindex.corpus.dedup.output_files import Mode, Sink
+from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
+from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.rows import Note
@@ -40,9 +42,6 @@ from simindex.storage.folder import is_index
 
 DEFAULT_SHARE = 0.5
 """One changed word takes eight shingles of eight words, a third of those of a sentence."""
-
-OPTIONS_OF_ITEMS = "--against-"
-"""What the options that name the fields of items begin with."""
 
 DEFAULT_ITEM_SHINGLES = WordShingles(8)
 
@@ -124,7 +123,6 @@ def decontaminate(
     progress: Callable[[int], object] | None = None,
     on_removed: Callable[[Contaminated], object] | None = None,
     on_bad_row: OnBadRow | None = None,
-    journal: str | os.PathLike[str] | None = None,
     force: bool = False,
     id: str | None = None,  # noqa: A002 - the field's usual name
     text: str | None = None,
@@ -155,7 +153,7 @@ def decontaminate(
             spans being places in its text, in code points, of the first 16 items. Default: removed.jsonl in
             the journal.
         on_removed: called with a `Contaminated` for each such row, in order; see `deduplicate`.
-        batch_size, workers, progress, on_bad_row, journal, force: as in `deduplicate`.
+        batch_size, workers, progress, on_bad_row, force: as in `deduplicate`.
         id, text, against_id, against_text: the fields of rows of files, or columns of a table, of `sources`
             and of `against`; ``None``: "id" and "text".
 
@@ -176,7 +174,10 @@ def decontaminate(
     ([2], 1, 'q1', 1.0)
     """
     given = locals()
-    job = Decontamination(given.pop("sources"), given.pop("sink"), given.pop("against"), **given)
+    named = given.pop("against_id"), given.pop("against_text")
+    job = Decontamination(
+        given.pop("sources"), given.pop("sink"), given.pop("against"), JobSettings(**given), *named
+    )
     job.run()
     return job.decontamination()
 
@@ -256,25 +257,21 @@ class Decontamination(Job):
         sources: Any,
         sink: Sink | None,
         against: Any,
-        threshold: float = DEFAULT_SHARE,
-        *,
-        config: Config | None = None,
+        settings: JobSettings,
         against_id: str | None = None,
         against_text: str | None = None,
-        **others: Any,
     ) -> None:
         is_stored = isinstance(against, Index) or (
             isinstance(against, str | os.PathLike) and is_index(against)
         )
-        self._items = (
-            None if is_stored else entries_of(against, against_id, against_text, options=OPTIONS_OF_ITEMS)
-        )
+        self._items = None if is_stored else entries_of(against, against_id, against_text)
         self._found: dict[Item, list[Any]] = {}  # the other attributes of `FoundItem`
+        config = settings.config
         if not is_stored:
             shingles, seed = (DEFAULT_ITEM_SHINGLES, 1) if config is None else (config.shingles, config.seed)
             config = Config(shingles, num_perm=8, simhash=None, seed=seed, containment=1)
-        self._share, index = threshold, against if is_stored else None
-        super().__init__(sources, sink, threshold, against=index, config=config, **others)
+        against = against if is_stored else None
+        super().__init__(sources, sink, replace(settings, against=against, config=config))
         if self._config.containment != 1:
             remedy = ("build it with ", Argument("containment", 1, of="Config"))
             raise ArgumentValueError("against", "an index with all shingles", "one with samples", remedy)
@@ -304,9 +301,9 @@ class Decontamination(Job):
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
         assert into is None
-        threads, entries = num_workers(self._workers), self._entries
+        threads, entries = num_workers(self._settings.workers), self._entries
         assert not isinstance(entries, Paragraphs)  # rows are whole here
-        rows = rows_of(entries, self._batch_size, self.state.read)
+        rows = rows_of(entries, self._settings.batch_size, self.state.read)
         if threads > 1 and isinstance(entries, PathEntries) and entries.are_files:
             rows = ahead(rows, READ_AHEAD)
         with self._opened_items(os.path.join(folder, "items")) as items:
@@ -324,12 +321,12 @@ class Decontamination(Job):
     def _opened_items(self, folder: str) -> Iterator[_Items]:
         """Open the index of the items, which is made in a folder where there is none."""
         if self._items is None:
-            with _Items(self._share, self._others[0], "r", self._config) as index:
+            with _Items(self._settings.threshold, self._others[0], "r", self._config) as index:
                 self.state.items = len(index)
                 yield index
             return
         shutil.rmtree(folder, ignore_errors=True)
-        with _Items(self._share, folder, "x", self._config) as index:
+        with _Items(self._settings.threshold, folder, "x", self._config) as index:
             index.insert_many(self._stored_items(self._items))
             index.compact()
             yield index
@@ -351,7 +348,7 @@ class Decontamination(Job):
     def on_removed(self, removed: _HoldingRow) -> None:
         """Take note of the items of a row, and call the caller's function with it."""
         self._note(removed.key, removed.place, removed.items, removed.held.shares)
-        if self._on_removed is not None:
+        if self._settings.on_removed is not None:
             super().on_removed(removed.contaminated())
 
     def _note(self, key: Key, place: Place, items: Iterable[Item], shares: Iterable[float]) -> None:

@@ -9,20 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any
 
 from simindex.batching import num_workers
-from simindex.changes.documents import DEFAULT_BATCH_SIZE
-from simindex.checks import require_int, require_word
 from simindex.config import Config
-from simindex.corpus.dedup.comparison import comparison_for, goes_by_shingles
+from simindex.corpus.dedup.comparison import comparison_for
 from simindex.corpus.dedup.journal import JobError, Journal, State, folder_beside
-from simindex.corpus.dedup.keep_per import KeepPer, source_fields, source_named, source_of_row
-from simindex.corpus.dedup.orders import Keep, OrderError, require_order
+from simindex.corpus.dedup.keep_per import KeepPer, source_named, source_of_row
+from simindex.corpus.dedup.orders import Keep, OrderError
 from simindex.corpus.dedup.other_indexes import store_kept
-from simindex.corpus.dedup.output_files import Mode, Sink, Writing
-from simindex.corpus.dedup.paragraphs import Cut, Level, Paragraphs, Split, cut_for
+from simindex.corpus.dedup.output_files import Sink, Writing
+from simindex.corpus.dedup.paragraphs import Level, Paragraphs
 from simindex.corpus.dedup.results import DedupReport, Removed, Verdict
+from simindex.corpus.dedup.settings import DedupSettings, IndexOrPath, JobSettings, Mode
 from simindex.corpus.dedup.steps import DedupSteps
 from simindex.corpus.dedup.writer_loop import DecidedRows, Work
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
@@ -37,10 +36,8 @@ from simindex.errors import DiskError, IndexFullError, SimIndexError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
-from simindex.inputs import OnBadRow, Tally
+from simindex.inputs import Tally
 from simindex.queries.search import BandQuery, Method
-
-IndexOrPath = Index | str | os.PathLike[str]
 
 
 def deduplicate(
@@ -54,26 +51,13 @@ def deduplicate(
     into: IndexOrPath | None = None,
     mode: Mode = "remove",
     level: Level = "document",
-    split: Split = "line",
-    min_words: int = 1,
-    explain: bool = False,
-    exact: bool = False,
-    ignore_common: float | None = None,
-    in_kept: float | None = None,
-    recall: float | None = None,
     by: Method | None = None,
-    max_distance: int | None = None,
+    exact: bool = False,
     config: Config | None = None,
-    removed: str | os.PathLike[str] | None = None,
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    workers: int | None = None,
+    force: bool = False,
     progress: Callable[[int], object] | None = None,
     on_removed: Callable[[Removed], object] | None = None,
-    on_bad_row: OnBadRow | None = None,
-    journal: str | os.PathLike[str] | None = None,
-    force: bool = False,
-    id: str | None = None,  # noqa: A002 - the field's usual name
-    text: str | None = None,
+    settings: DedupSettings | None = None,
 ) -> DedupReport:
     """Write a corpus without its near duplicates: a row stays unless one kept before it is like it.
 
@@ -119,41 +103,16 @@ def deduplicate(
             "annotate" rows get `seen_share`, the share of their characters that was seen before, and `seen`,
             a list of {"span", "duplicate_of", "similarity"}. The counts are of paragraphs then, and
             documents.jsonl in the journal has a line for each document of which something was seen.
-        split: where a paragraph ends: "line", at each line end; or "blank-line", for texts with lines of one
-            length.
-        min_words: paragraphs of fewer words are never seen before, and stay.
-        explain: say in the report, and in annotated rows, which passages a row shares with the kept one
-            (`corpus.explain`, that row being `a`); of the first 1,048,576 characters of both, and not of
-            documents of an index. The texts of kept rows wait in the journal's folder, packed.
+        by: "minhash" or "simhash"; ``None``: what `config` has. `threshold` and `exact` are MinHash's; by
+            SimHash rows within `DedupSettings.max_distance` bits are duplicates.
         exact: compare all shingles; estimated similarities otherwise.
-        ignore_common: leave shingles that more than this share of the rows have, and more than two of them,
-            out of the similarity: pages that share a template alone both stay. All shingles are compared, as
-            with `exact`, and rows that are equal are duplicates still. `Index.pairs` says what it misses. Not
-            with `against` or `into`, whose documents are not counted.
-        in_kept: a row goes only if the kept one that it is like has at least this share, in (0, 1], of its
-            shingles, so that a longer text never goes for a shorter one that it begins with; with
-            keep="longest" the shorter goes then. All shingles are compared, as with `exact`, and the share is
-            exact where the similarity is (`Removed.exact`). Not with `against` or `into`.
-        recall: wanted probability, in (0, 1], that a row right at the threshold is found: of estimates
-            less similar rows go then, too (``None``: about one half); with `exact` only the share of such
-            rows that are compared at all (``None``: 0.99). `DedupReport.missed` says what is left.
-        by, max_distance: "simhash" compares by fingerprint: rows within `max_distance` bits (default: what
-            `config` says, 3 without one), none of which is missed; `threshold`, `exact` and `recall` are
-            MinHash's. Else a duplicate is within the threshold and, where it is given, `max_distance`, 0..63:
-            so texts that repeat the same shingles, one set to MinHash, are told apart.
         config: how documents are compared; default: that of `against`, else `Config()`.
-        removed: path of the report of removed rows, a line of JSON each; default: removed.jsonl in the
-            journal.
-        batch_size, workers: as in `Index.insert_many`.
+        force: give up what another job has left there, and replace an output that exists.
         progress: called with the number of rows that are done, those before an interruption included. The
             input is read twice: it is called in the second reading.
         on_removed: called with a `Removed` for each row that goes, in order. A job that is resumed calls
             it for the rows from there on, for some of them again.
-        on_bad_row: takes what is no row, which is passed over: a `BadRowError`, of a file that cannot be read
-            on a `BadFileError`; default: it ends the job. So does, always, an input that has nothing else.
-        journal: where the journal is; default: beside the output.
-        force: give up what another job has left there, and replace an output that exists.
-        id, text: the fields of rows of files, or columns of a table; ``None``: "id" and "text".
+        settings: what few jobs need: `DedupSettings`.
 
     Returns:
         DedupReport(read, kept, removed, bounded, seconds, missed, emptied).
@@ -177,8 +136,8 @@ def deduplicate(
     (['a', 'c'], 1)
     """
     given = locals()
-    cut = cut_for(given.pop("level"), given.pop("split"), given.pop("min_words"))
-    return Job(**given, cut=cut).run()
+    rare: DedupSettings = given.pop("settings") or DedupSettings()
+    return Job(given.pop("sources"), given.pop("sink"), JobSettings(**vars(rare), **given)).run()
 
 
 class Job:
@@ -192,80 +151,36 @@ class Job:
     _journal: Journal | None = None
     on_looked: Callable[[int], object] = staticmethod(lambda _: None)  # is called with the number of these
 
-    def __init__(
-        self,
-        sources: Any,
-        sink: Sink | None,
-        threshold: float,
-        *,
-        keep: Keep = "first",
-        keep_per: KeepPer = None,
-        against: IndexOrPath | None = None,
-        into: IndexOrPath | None = None,
-        mode: Mode = "remove",
-        cut: Cut | None = None,
-        explain: bool = False,
-        exact: bool = False,
-        ignore_common: float | None = None,
-        in_kept: float | None = None,
-        recall: float | None = None,
-        by: Method | None = None,
-        max_distance: int | None = None,
-        config: Config | None = None,
-        removed: str | os.PathLike[str] | None = None,
-        batch_size: int = DEFAULT_BATCH_SIZE,
-        workers: int | None = None,
-        progress: Callable[[int], object] | None = None,
-        on_removed: Callable[[Removed], object] | None = None,
-        on_bad_row: OnBadRow | None = None,
-        journal: str | os.PathLike[str] | None = None,
-        force: bool = False,
-        id: str | None = None,  # noqa: A002 - as its caller calls it
-        text: str | None = None,
-    ) -> None:
-        require_order(keep)
-        require_word("mode", mode, get_args(Mode))
-        self._source_fields = source_fields(keep_per, is_kept=into is not None)
-        self._batch_size, self._explain = require_int("batch_size", batch_size, 1), explain
-        exact = goes_by_shingles(ignore_common, in_kept, by, against, into) or exact
-        documents = entries_of(sources, id, text, on_bad_row, only_texts=cut is not None)
-        self._writing = Writing.of(sink, removed, mode, cut)
+    def __init__(self, sources: Any, sink: Sink | None, settings: JobSettings) -> None:
+        self._settings, cut = settings, settings.cut
+        documents = entries_of(
+            sources, settings.id, settings.text, settings.on_bad_row, only_texts=cut is not None
+        )
+        self._writing = Writing.of(sink, settings)
         beside = self._writing.path or self._writing.report_path
-        self._beside = None if beside is None else folder_beside(beside)
-        self._folder = self._beside if journal is None else os.fspath(journal)
-        indexes = {"against": against, "into": into}
+        self._folder = None if beside is None else folder_beside(beside)
+        indexes = {"against": settings.against, "into": settings.into}
         paths = {name: _path_of(index) for name, index in indexes.items() if index is not None}
         read = (documents, self._items)
         inputs = [path for each in read if isinstance(each, PathEntries) for path in each.inputs.paths]
         require_distinct(self._writing.files, self._folder, inputs, paths)
         self._entries = documents if cut is None else Paragraphs(documents, cut)
-        self._others, self._into = [paths["against"]] if "against" in paths else [], into
-        self._query, self._config = comparison_for(
-            threshold, by, max_distance, exact, recall, config, self._others, paths.get("into")
-        )
-        self._mode, self.annotates, self._cut, self._keep = mode, mode == "annotate", cut, keep
-        self._progress, self._on_removed, self._workers, self._force = progress, on_removed, workers, force
-        self._shares = {"ignore_common": ignore_common, "in_kept": in_kept}
+        self._others, self._into = list(paths.values()), settings.into
+        self._query, self._config = comparison_for(settings, self._others)
         self.state = State()
         """How far it is; where it failed, how far it is when it is resumed."""
-        how = {"threshold": threshold, "max_distance": max_distance, "exact": exact, "recall": recall}
-        self._job = self._described() | how | {"by": by} | self._shares
+        self._job = self._described()
         self._output = self._writing.output(self._folder or "")
         self.can_resume = self._entries.can_resume and beside is not None
 
     def _described(self) -> dict[str, Any]:
-        """Return what identifies this job, beside how rows are compared and what they are."""
-        cut, keep = self._cut, self._keep
-        return {
+        """Return what identifies this job, beside the rows that it reads."""
+        against, into = self._settings.against, self._settings.into
+        return self._settings.identity() | {
             "outputs": [absolute(self._writing.path), absolute(self._writing.report_path)],
-            "against": [_of_index(path) for path in self._others],
-            "into": None if self._into is None else os.path.abspath(_path_of(self._into)),
+            "against": [] if against is None else [_of_index(_path_of(against))],
+            "into": None if into is None else os.path.abspath(_path_of(into)),
             "config": self._config.to_dict(),
-            "keep": keep if isinstance(keep, str) else _name_of(keep),
-            "keep_per": ",".join(self._source_fields) or None,
-            "mode": self._mode,
-            "paragraphs": None if cut is None else list(cut),
-            "explain": self._explain,
         }
 
     # ---- the steps ----
@@ -292,10 +207,10 @@ class Job:
         """Begin the journal, or take up what is there. Returns it, and whether there was something."""
         assert self._folder is not None
         journal = Journal(self._folder, self._job | self._entries.digest())
-        resumed = journal.begin(force=self._force)
+        resumed = journal.begin(force=self._settings.force)
         try:
             if not resumed:
-                self._writing.require_new(force=self._force)
+                self._writing.require_new(force=self._settings.force)
         except JobError:
             journal.drop()  # the same call would take it up, and replace what is there
             raise
@@ -322,8 +237,8 @@ class Job:
 
     def _run_at_once(self) -> None:
         """Do a job that cannot be resumed, without a journal."""
-        self._writing.require_new(force=self._force)
-        above = None if self._beside is None else os.path.dirname(self._beside) or "."
+        self._writing.require_new(force=self._settings.force)
+        above = None if self._folder is None else os.path.dirname(self._folder) or "."
         with tempfile.TemporaryDirectory(
             prefix="simindex-dedup-", dir=above, ignore_cleanup_errors=True
         ) as folder:
@@ -337,7 +252,7 @@ class Job:
     def _run_in(self, folder: str, journal: Journal | None) -> None:
         self._journal, output = journal, self._output
         files = output, *self._writing.reports(journal, folder)
-        if num_workers(self._workers) > 1 and isinstance(output, LinesOutput):
+        if num_workers(self._settings.workers) > 1 and isinstance(output, LinesOutput):
             output.in_thread = True
         began = time.monotonic() - self.state.seconds
 
@@ -351,7 +266,7 @@ class Job:
             into = self._into
             if into is not None and not isinstance(into, Index):
                 into = opened.enter_context(Index(into, "a", self._config))  # which keeps other writers out
-            if self._explain:
+            if self._settings.explain:
                 texts = TextFile(os.path.join(folder, "texts.sqlite"), self._config)
                 self._texts = opened.enter_context(closing(texts))
             for file in files:
@@ -377,14 +292,14 @@ class Job:
     ) -> None:
         """Decide the rows, and write them."""
         with self._decisions(folder, into) as decided:
-            text_field = None if self._cut is None else self._entries.text_field
-            texts = self._texts if self._keep == "first" else None
+            text_field = None if self._settings.cut is None else self._entries.text_field
+            texts = self._texts if self._settings.keep == "first" else None
             Work(self, files, journal, text_field, texts).read(decided)
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
         """Give the rows that are not done yet, with their verdicts."""
-        by_lines, steps = self.copies_lines and not self._explain, self._steps(folder, into)
+        by_lines, steps = self.copies_lines and not self._settings.explain, self._steps(folder, into)
         with steps.decided(self.state.read, by_lines=by_lines) as decided:
             self.state.emptied = steps.emptied()
             yield decided
@@ -396,16 +311,17 @@ class Job:
             self._entries,
             self._query,
             self._config,
-            self._keep,
-            self._others if into is None else [*self._others, into.path],
-            None if self._keep == "first" else self._texts,
-            self._batch_size,
-            num_workers(self._workers),
+            self._settings.keep,
+            self._others,
+            None if self._settings.keep == "first" else self._texts,
+            self._settings.batch_size,
+            num_workers(self._settings.workers),
             self._looked,
             keeps_sketches=into is not None,
             has_typed_ids=isinstance(self._output, ParquetOutput),
-            source_fields=self._source_fields,
-            **self._shares,
+            source_fields=self._settings.source_fields,
+            ignore_common=self._settings.ignore_common,
+            in_kept=self._settings.in_kept,
         )
 
     @property
@@ -428,6 +344,11 @@ class Job:
     # ---- called by the writer loop ----
 
     @property
+    def annotates(self) -> bool:
+        """Whether all rows are written."""
+        return self._settings.annotates
+
+    @property
     def copies_lines(self) -> bool:
         """Whether the output has rows as the lines that they were."""
         return isinstance(self._output, LinesOutput) and self._output.keeps_lines and not self.annotates
@@ -435,7 +356,7 @@ class Job:
     @property
     def needs_removed(self) -> bool:
         """Whether more is made of a row that goes than its line of the report."""
-        return self.annotates or self._explain or self._on_removed is not None
+        return self._settings.annotates or self._settings.explain or self._settings.on_removed is not None
 
     def head(self) -> Entry:
         """Return a row that has the columns of the input, for an output of none."""
@@ -460,26 +381,26 @@ class Job:
 
     def source_of(self, row: Entry) -> dict[str, Any] | None:
         """Return the source of a row, as the report has it; ``None`` where sources do not count."""
-        fields = self._source_fields
+        fields = self._settings.source_fields
         return source_named(fields, source_of_row(fields, row)) if fields else None
 
     def note(self, entry: Entry, removed: Any) -> Note:
         """Return what is written behind a row where all are written."""
         if removed is None:
             found: Note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
-            return {**found, "explanation": None} if self._explain else found
+            return {**found, "explanation": None} if self._settings.explain else found
         names = "duplicate_of", "similarity", "cluster"
         return {**{name: getattr(removed, name) for name in names}, **removed.explained()}
 
     def on_removed(self, removed: Any) -> None:
         """Call the caller's function with a row that goes."""
-        if self._on_removed is not None:
-            self._on_removed(removed)
+        if self._settings.on_removed is not None:
+            self._settings.on_removed(removed)
 
     def advance(self) -> None:
         """Call the caller's function with the progress."""
-        if self._progress is not None:
-            self._progress(self.state.read)
+        if self._settings.progress is not None:
+            self._settings.progress(self.state.read)
 
     @property
     def missed(self) -> float:
@@ -509,10 +430,6 @@ def _of_disk(error: OSError, folder: str | None) -> IndexFullError | DiskError:
         return IndexFullError(full).located(name)
     remedy = "look at the system's log before trying again"
     return DiskError(f"{name}: the disk failed ({error.strerror}); {remedy}").located(name)
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _path_of(index: IndexOrPath) -> str:

@@ -184,8 +184,11 @@ def _argument(name: str, value: Any) -> object:
     if name == "paragraphs" and value is None:
         return Argument("level", "document")
     if name == "paragraphs":
-        cut = ("paragraph", *value)
-        return joined(", ", map(Argument, ("level", "split", "min_words"), cut))
+        split, min_words = value
+        cut = f" (of {min_words:,} words or more, split at each {split})"
+        return joined("", (Argument("level", "paragraph"), cut))
+    if name == "keep_per" and value:
+        return joined(", ", (Argument(name, field) for field in value))
     if name != "against" or not value:
         return Argument(name, value or None)
     if isinstance(value, dict):  # the items of a decontamination

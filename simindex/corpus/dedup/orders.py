@@ -36,6 +36,11 @@ def require_order(keep: Keep) -> None:
         raise ArgumentValueError("keep", f"first, longest, newest or field:NAME{callables}", repr(keep))
 
 
+def name_of_order(keep: Keep) -> str:
+    """Return what a journal calls an order; a callable by its name."""
+    return keep if isinstance(keep, str) else getattr(keep, "__qualname__", type(keep).__qualname__)
+
+
 def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
     """Return what rows are ordered by: the largest comes first, ``None`` last; of the input's own order
     nothing."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from simindex.corpus.dedup.journal import JobError, Journal
 from simindex.corpus.dedup.paragraphs import Cut
+from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.dedup.writer_loop import row_for_a_call
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import CallOutput, Output, temporary
@@ -21,7 +22,6 @@ from simindex.inputs.streams import without_packing
 from simindex.remote import is_remote
 from simindex.system import lock as lock_file
 
-Mode = Literal["remove", "annotate", "report-only"]
 Sink = str | os.PathLike[str] | Callable[[Any], object]
 
 
@@ -35,15 +35,14 @@ class Writing(NamedTuple):
     cut: Cut | None  # how rows are cut into paragraphs
 
     @classmethod
-    def of(
-        cls, sink: Sink | None, removed: str | os.PathLike[str] | None, mode: Mode, cut: Cut | None
-    ) -> Writing:
-        """Take the arguments of `deduplicate`."""
+    def of(cls, sink: Sink | None, settings: JobSettings) -> Writing:
+        """Take what a job is asked for."""
         path = None if sink is None or callable(sink) else os.fspath(sink)
-        report_path = None if removed is None else os.fspath(removed)
-        if mode == "report-only":
-            return cls(None, None, path or report_path, mode, cut)
-        return cls(sink if callable(sink) else None, path, report_path, mode, cut)
+        report_path = None if settings.removed is None else os.fspath(settings.removed)
+        of_job = settings.mode, settings.cut
+        if settings.mode == "report-only":
+            return cls(None, None, path or report_path, *of_job)
+        return cls(sink if callable(sink) else None, path, report_path, *of_job)
 
     @property
     def files(self) -> dict[str, str]:

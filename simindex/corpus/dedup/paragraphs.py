@@ -10,10 +10,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from sys import getsizeof
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from simindex.batching import PART_BYTES
-from simindex.checks import require_int, require_word
 from simindex.corpus.dedup.results import Verdict, removed_row
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entries, Entry, Part, Place
@@ -31,14 +30,6 @@ class Cut(NamedTuple):
 
     split: Split
     min_words: int
-
-
-def cut_for(level: Level, split: Split, min_words: int) -> Cut | None:
-    """Return how texts are cut; ``None`` where they are compared as a whole."""
-    require_word("level", level, get_args(Level))
-    require_word("split", split, get_args(Split))
-    min_words = require_int("min_words", min_words, 1)
-    return Cut(split, min_words) if level == "paragraph" else None
 
 
 _ENDS: dict[str, re.Pattern[str]] = {

@@ -53,8 +53,8 @@ def require_distinct(
     for path in inputs:
         if _is_within(path, journal):
             raise ArgumentValueError("sources", f"inputs outside of the journal {journal}", path)
-        if os.path.isdir(path) and _is_within(journal, path) and not _is_hidden(journal, path):
-            raise ArgumentValueError("journal", f"a folder outside of the input {path}", journal)
+        if os.path.isdir(path) and _is_within(journal, path):  # that of a remote output
+            raise ArgumentValueError("sources", f"inputs without the journal {journal}", path)
 
 
 def _is_same(one: str, two: str) -> bool:
@@ -73,12 +73,6 @@ def _is_within(path: str, folder: str) -> bool:
     """Return whether a path is a folder, or lies in it."""
     real = Path(os.path.realpath(path))
     return not is_remote(path) and _share(map(str, (real, *real.parents)), [folder])
-
-
-def _is_hidden(path: str, folder: str) -> bool:
-    """Return whether a path in a folder is passed over where the folder is read."""
-    within = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
-    return any(name.startswith(".") and name != "." for name in within.split(os.sep))
 
 
 def _is_of_folder(path: str, folder: str) -> bool:

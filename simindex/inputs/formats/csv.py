@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import re
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, cast
 
 from simindex.errors import InputError
@@ -18,12 +20,13 @@ from simindex.inputs.rows import BadRowError, Fields
 from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source, names_of
 
 
-def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found]:
-    """Yield the rows of a source of CSV; its own delimiter goes before this one."""
-    delimiter = source.delimiter or delimiter
+def read(source: Source, fields: Fields, delimiter: str | None = None) -> Iterator[Found]:
+    """Yield the rows of a source of CSV, whose header says what stands between its cells; see
+    `delimiter_of`."""
     parser = _parser()
     with source.lines() as lines:
         feed = _Feed(lines, source.name)
+        delimiter = delimiter or delimiter_of(feed.first_line())
         reader = parser.reader(feed, strict=True, delimiter=delimiter)
         header: list[str] | None = None
         names: list[str] = []
@@ -51,6 +54,20 @@ def read(source: Source, fields: Fields, delimiter: str = ",") -> Iterator[Found
                 yield feed.number, content, _values(source, feed.number, fields, names, cells)
 
 
+_DELIMITERS = ",;\t|"
+
+
+def delimiter_of(header: str) -> str:
+    """Return what stands between the cells of a table: the first of comma, semicolon, tab and bar that its
+    header has outside of quotes, a comma where it has none.
+
+    >>> delimiter_of('id;"title, text"'), delimiter_of("text")
+    (';', ',')
+    """
+    bare = re.sub('"[^"]*("|$)', "", header)
+    return next((each for each in _DELIMITERS if each in bare), _DELIMITERS[0])
+
+
 def _bad_row(source: Source, feed: _Feed, error: Exception) -> BadRowError:
     """Return what is said of an error of the parser."""
     reason = f"{error}{feed.since()}"
@@ -62,8 +79,7 @@ def _bad_row(source: Source, feed: _Feed, error: Exception) -> BadRowError:
 def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:
     if not all(map(_is_utf8, cells)):
         raise InputError(place, source.wrong_bytes())
-    hint = "; --delimiter names what stands between them" if len(cells) == 1 else ""
-    fields.require_column(place, cells, hint)
+    fields.require_column(place, cells)
     return cells
 
 
@@ -95,6 +111,12 @@ class _Feed:
         self._limits = lines.limits
         self._ahead = io.BytesIO()
         self.begin_row()
+
+    def first_line(self) -> str:
+        """Return the first line, which is handed over all the same; of one over a limit nothing."""
+        line = next(self._iterator, b"")
+        self._iterator = chain([line] if line else [], self._iterator)
+        return "" if isinstance(line, BadRowError) else line.decode("utf-8", "replace")
 
     def begin_row(self) -> None:
         """Take note that the next line begins a row."""

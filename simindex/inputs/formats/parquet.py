@@ -53,7 +53,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                     for at, found in enumerate(_values(looked_at, source.limits)):
                         number += 1
                         source.bytes_read = num_bytes * number // num_rows
-                        if isinstance(found, tuple):
+                        if isinstance(found, str):
                             yield number, None, BadRowError(f"{source.name}:{number}", found)
                         else:
                             yield number, BatchRow(batch, at), found
@@ -80,7 +80,7 @@ def _rows_a_time(group: Any) -> int:
     return int(max(1, min(_ROWS_A_TIME, PART_BYTES * group.num_rows // max(group.total_byte_size, 1))))
 
 
-def _values(batch: Any, limits: Limits) -> Iterator[dict[str, Any] | tuple[object, ...]]:
+def _values(batch: Any, limits: Limits) -> Iterator[dict[str, Any] | str]:
     """Yield the values of each row of a batch, or why it is none: a cell over the limit, or a text that is no
     UTF-8."""
     if batch.nbytes <= limits.row:
@@ -95,7 +95,7 @@ def _values(batch: Any, limits: Limits) -> Iterator[dict[str, Any] | tuple[objec
         try:
             yield batch.slice(at, 1).to_pylist()[0]
         except UnicodeDecodeError:
-            yield ("expected UTF-8, found other bytes in a column of texts",)
+            yield "expected UTF-8, found other bytes in a column of texts"
 
 
 def _num_bytes(column: Any, at: int) -> int:

@@ -1,7 +1,7 @@
 """Read a text file as one row; its path is the key.
 
-Bytes that are not of its encoding become U+FFFD, each of them, and the file is counted: one of an old
-encoding is still mostly comparable, and a folder may hold anything. Nothing else that is read is mended.
+Bytes that are not UTF-8 become U+FFFD, each of them, and the file is counted: one of an old encoding is still
+mostly comparable, and a folder may hold anything. Nothing else that is read is mended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def read(source: Source, _fields: Fields) -> Iterator[Columns]:
 
 
 def text_of(source: Source) -> str:
-    """Return the text of a source; bytes that are not of its encoding become U+FFFD. Raises as
+    """Return the text of a source; bytes that are not UTF-8 become U+FFFD. Raises as
     `Source.whole`."""
     content = source.whole()
     try:
@@ -32,9 +32,9 @@ def text_of(source: Source) -> str:
         raise InputError(source.name, "not enough memory to read it") from None
 
 
-def read_text(path: str, limits: Limits | None = None, encoding: str = "utf-8") -> str:
+def read_text(path: str, limits: Limits | None = None) -> str:
     """Return the text of a file, or of standard input for "-"; see `text_of`."""
     try:
-        return text_of(Source(path, limits, encoding))
+        return text_of(Source(path, limits))
     except NoTextError as exc:  # no other can be read in its place
         raise InputError(exc.place, exc.reason) from exc

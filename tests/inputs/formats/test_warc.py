@@ -123,10 +123,7 @@ def test_page_over_the_limit_is_a_bad_row_and_the_next_one_comes(tmp_path: Path)
     path.write_bytes(b"".join(map(gzip.compress, pages)))
     bad, good = rows_and_bad([str(path)])
     assert isinstance(bad, BadRowError)
-    assert str(bad) == (
-        f"{path}:1: expected a page of at most 8 MiB, found more; Limits(row=...), 32 times as much, "
-        "sets the limit"
-    )
+    assert str(bad) == (f"{path}:1: expected a page of at most 8 MiB, found more")
     assert isinstance(good, Row)
     assert all(isinstance(row, Row) for row in rows_of(path, limits=Limits(row=1 << 29)))
 

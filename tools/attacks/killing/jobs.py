@@ -67,7 +67,7 @@ def _deduplicate(folder: Path) -> None:
     with small, contextlib.chdir(folder):
         _command(
             *("dedup", "a.jsonl", "-o", "out.jsonl.gz", "--into", "out.simindex"),
-            *("--removed", "removed.jsonl", "--batch-size", "30", "--workers", "1"),
+            *("--batch-size", "30", "--workers", "1"),
         )
 
 
@@ -75,7 +75,11 @@ def _deduplicated(folder: Path) -> Any:
     with simindex.open(folder / "out.simindex", "r") as index:
         stored = [(record.key, record.metadata, repr(record.sketch)) for record in index.values()]
     script.require_clean(folder / "out.simindex")
-    return (folder / "out.jsonl.gz").read_bytes(), (folder / "removed.jsonl").read_bytes(), stored
+    return (
+        (folder / "out.jsonl.gz").read_bytes(),
+        (folder / "out.jsonl.gz.dedup/removed.jsonl").read_bytes(),
+        stored,
+    )
 
 
 def _made(folder: Path) -> Any:
@@ -102,7 +106,7 @@ JOBS = {
     "dedup": Job(
         _deduplicate,
         _deduplicated,
-        frozenset({"out.jsonl.gz", "out.jsonl.gz.dedup", "out.simindex", "removed.jsonl"}),
+        frozenset({"out.jsonl.gz", "out.jsonl.gz.dedup", "out.simindex"}),
     ),
     "repair": Job(lambda folder: simindex.repair(folder / "a", folder / "new"), _made, frozenset({"new"})),
     "merge": Job(

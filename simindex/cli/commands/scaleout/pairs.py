@@ -6,14 +6,13 @@ from itertools import islice
 
 from simindex import scaleout
 from simindex.all_pairs.clusters import Linkage
-from simindex.all_pairs.plan import Copies
+from simindex.all_pairs.plan import DEFAULT_MAX_RUN, Copies
 from simindex.cli import options
 from simindex.cli.command import argument, command, option, takes
 from simindex.cli.commands.pairs import (
     PairOptions,
     copies_option,
     linkage_option,
-    max_run_option,
     note_bounded,
     print_clusters,
     print_pairs,
@@ -34,7 +33,6 @@ _work = option(
 @_indexes
 @takes("similar", PairOptions)
 @copies_option
-@max_run_option
 @options.first_pairs
 @_work
 @options.address
@@ -43,7 +41,6 @@ def pairs(
     indexes: tuple[str, ...],
     similar: PairOptions,
     copies: Copies,
-    max_run: int,
     limit: int | None,
     work: str | None,
     address: str | None,
@@ -51,17 +48,16 @@ def pairs(
 ) -> None:
     """Print all pairs of similar documents of several indexes, found by all nodes; JSON lines as those of
     pairs."""
-    how = similar.arguments() | {"copies": copies, "max_run": max_run, "work": work, "address": address}
+    how = similar.arguments() | {"copies": copies, "work": work, "address": address}
     with scaleout.pairs(indexes, **how) as found, work_bar("pairs", prints_results=True) as advance:
         print_pairs(found, limit, as_json, lambda count: advance(count, count))
-    note_bounded(found.bounded, max_run, "pairs")
+    note_bounded(found.bounded, DEFAULT_MAX_RUN, "pairs")
 
 
 @command("clusters", "simindex scaleout clusters /shared/parts/*.simindex --threshold 0.7 --json")
 @_indexes
 @takes("similar", PairOptions)
 @linkage_option
-@max_run_option
 @options.first_clusters
 @_work
 @options.address
@@ -70,7 +66,6 @@ def clusters(
     indexes: tuple[str, ...],
     similar: PairOptions,
     linkage: Linkage,
-    max_run: int,
     limit: int | None,
     work: str | None,
     address: str | None,
@@ -78,7 +73,7 @@ def clusters(
 ) -> None:
     """Print the clusters of similar documents of several indexes, as clusters does; components come in the
     order of indexes, and of age in each."""
-    how = similar.arguments() | {"linkage": linkage, "max_run": max_run, "work": work, "address": address}
+    how = similar.arguments() | {"linkage": linkage, "work": work, "address": address}
     with scaleout.clusters(indexes, **how) as found:
         print_clusters(islice(found, limit), as_json)
-    note_bounded(found.bounded, max_run, "documents")
+    note_bounded(found.bounded, DEFAULT_MAX_RUN, "documents")

@@ -100,7 +100,7 @@ def plan(
     if find == "duplicates":
         scaleout.plan_dedup(rows, output, work=work, parallel=parallel, **given)
     else:
-        for name in ("keep", "keep_per", "mode", "removed"):
+        for name in ("keep", "keep_per", "mode"):
             if given.pop(name) != getattr(DedupOptions, name):
                 raise BadParameter(f"--{name.replace('_', '-')} goes with --find duplicates")
         scaleout.plan_pairs(rows, output, work=work, find=find, parallel=parallel, **given)
