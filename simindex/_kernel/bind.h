@@ -8,6 +8,10 @@
 #define SIMINDEX_BIND_H
 
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h>
+#ifdef Py_GIL_DISABLED
+#undef Py_LIMITED_API /* which CPython without the GIL has not */
+#endif
 #include <Python.h>
 #include <stdlib.h>
 

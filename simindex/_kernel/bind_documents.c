@@ -12,13 +12,14 @@ static void refuse_item(PyObject *item) {
  * take, of which `bytes_of` says what is no text, or -1 with an exception set. */
 static long long take_item(PyObject *item, PyObject *const *columns, PyObject *types, PyObject **last,
                            PyObject *text_bytes, PyObject *bytes_of) {
-    int is_tuple = PyTuple_Check(item);
-    Py_ssize_t length = is_tuple ? PyTuple_Size(item) : PyList_Check(item) ? PyList_Size(item) : 0;
+    Py_ssize_t length = PyTuple_Check(item) ? PyTuple_Size(item) : PyList_Check(item) ? PyList_Size(item) : 0;
     if (length != 2 && length != 3) return refuse_item(item), -1;
     long long bytes = 0;
     for (Py_ssize_t at = 0; at < 3; at++) {
-        PyObject *value = at >= length ? Py_None : is_tuple ? PyTuple_GetItem(item, at) : PyList_GetItem(item, at);
-        if (!value || PyList_Append(columns[at], value) < 0) return -1;
+        PyObject *value = at >= length ? Py_NewRef(Py_None) : PySequence_GetItem(item, at);
+        int failed = !value || PyList_Append(columns[at], value) < 0;
+        Py_XDECREF(value); /* its column holds it, whatever another thread does to a list */
+        if (failed) return -1;
         if (at == 0 || (at == 2 && value == Py_None)) continue;
         if (at == 1 && (PyObject *)Py_TYPE(value) != *last) {
             *last = (PyObject *)Py_TYPE(value);

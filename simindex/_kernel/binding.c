@@ -124,7 +124,12 @@ static int execute(PyObject *module) {
     return failed ? -1 : 0;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)(uintptr_t)execute}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)(uintptr_t)execute},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL}};
 
 static struct PyModuleDef module_definition = {PyModuleDef_HEAD_INIT,
                                                .m_name = "simindex._kernel",
