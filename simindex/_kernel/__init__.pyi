@@ -29,7 +29,7 @@ class Damage(Exception):  # noqa: N818 - the kernel's own, never seen by users
     """A seal failed, or entries are in no order: (segment index, table index, chunk, block)."""
 
 class MatchSlots:
-    __slots__: list[str]
+    __slots__: tuple[str, ...]
     _found: Any
     _asked: Any
 

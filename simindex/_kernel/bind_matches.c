@@ -4,8 +4,9 @@
 #include <stddef.h>
 #include <structmember.h>
 
-/* An attribute that is NULL is not read yet: the lookup fails, and Match.__getattr__ reads it. The collector does not look
- * into matches, of which a program may hold millions, as it does not into numpy's arrays of objects. */
+/* The collector does not look into matches, of which a program may hold millions, as it does not into numpy's arrays of
+ * objects. A field of the record is NULL until it is asked for: `_read(found, asked)` of the subclass returns similarity,
+ * distance and metadata, and what takes the place of `found`; `_read_error()` returns the last field. */
 typedef struct {
     PyObject_HEAD
     PyObject *key, *similarity, *distance, *metadata, *exact, *standard_error, *found, *asked;
@@ -13,49 +14,91 @@ typedef struct {
 
 #define ATTRIBUTE(name, field) {name, T_OBJECT_EX, offsetof(match_object, field), 0, NULL}
 
-static PyMemberDef attributes[] = {
-    ATTRIBUTE("key", key), ATTRIBUTE("similarity", similarity), ATTRIBUTE("distance", distance),
-    ATTRIBUTE("metadata", metadata), ATTRIBUTE("exact", exact), ATTRIBUTE("standard_error", standard_error),
-    ATTRIBUTE("_found", found), ATTRIBUTE("_asked", asked), {NULL, 0, 0, 0, NULL}};
+static PyMemberDef attributes[] = {ATTRIBUTE("key", key), ATTRIBUTE("exact", exact), ATTRIBUTE("_found", found),
+                                   ATTRIBUTE("_asked", asked), {NULL, 0, 0, 0, NULL}};
+
+static PyObject *name_of_read, *name_of_read_error;
+
+/* Each may have been set meanwhile, by another thread. */
+static void set_where_unset(PyObject **field, PyObject *value) {
+    if (!*field) *field = Py_NewRef(value);
+}
+
+static int read_record(match_object *one) {
+    PyObject *similarity, *distance, *metadata, *rest, *before = Py_NewRef(one->found);
+    PyObject *read = PyObject_CallMethodObjArgs((PyObject *)one, name_of_read, before, one->asked, NULL);
+    int failed = !read || !PyArg_ParseTuple(read, "OOOO", &similarity, &distance, &metadata, &rest);
+    Py_DECREF(before);
+    if (!failed) {
+        set_where_unset(&one->similarity, similarity);
+        set_where_unset(&one->distance, distance);
+        set_where_unset(&one->metadata, metadata);
+        before = one->found;
+        one->found = Py_NewRef(rest);
+        Py_DECREF(before);
+    }
+    Py_XDECREF(read);
+    return failed ? -1 : 0;
+}
+
+static int read_error(match_object *one) {
+    PyObject *error = PyObject_CallMethodObjArgs((PyObject *)one, name_of_read_error, NULL);
+    if (error) set_where_unset(&one->standard_error, error);
+    Py_XDECREF(error);
+    return error ? 0 : -1;
+}
+
+static PyObject *get_field(PyObject *self, void *offset) {
+    match_object *one = (match_object *)self;
+    PyObject **field = (PyObject **)((char *)self + (size_t)offset);
+    if (!*field && !(one->found && one->asked)) PyErr_SetString(PyExc_AttributeError, "a match without what it was found by");
+    else if (!*field && (field == &one->standard_error ? read_error(one) : read_record(one)) < 0) return NULL;
+    return Py_XNewRef(*field);
+}
+
+static int set_field(PyObject *self, PyObject *value, void *offset) {
+    PyObject **field = (PyObject **)((char *)self + (size_t)offset), *before = *field;
+    *field = Py_XNewRef(value);
+    Py_XDECREF(before);
+    return 0;
+}
+
+#define READ_FIELD(name) {#name, get_field, set_field, NULL, (void *)offsetof(match_object, name)}
+
+static PyGetSetDef read_fields[] = {READ_FIELD(similarity), READ_FIELD(distance), READ_FIELD(metadata),
+                                    READ_FIELD(standard_error), {NULL, NULL, NULL, NULL, NULL}};
 
 static void free_match(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
-    for (const PyMemberDef *one = attributes; one->name; one++) {
-        PyObject **field = (PyObject **)((char *)self + one->offset);
-        Py_CLEAR(*field);
-    }
+    PyObject **fields = &((match_object *)self)->key;
+    for (size_t i = 0; i < (sizeof(match_object) - offsetof(match_object, key)) / sizeof *fields; i++) Py_CLEAR(fields[i]);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
-static PyType_Slot type_slots[] = {{Py_tp_dealloc, free_match}, {Py_tp_members, attributes}, {0, NULL}};
+static PyType_Slot type_slots[] = {{Py_tp_dealloc, free_match}, {Py_tp_members, attributes},
+                                   {Py_tp_getset, read_fields}, {0, NULL}};
 
 static PyType_Spec type_spec = {"simindex._kernel.MatchSlots", sizeof(match_object), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, type_slots};
 
 static PyObject *match_type;
 
-/* Tell dataclasses, which makes slots for the fields that no base has. */
-static int name_slots(PyObject *type) {
-    PyObject *names = PyList_New(0);
-    int failed = !names;
-    for (const PyMemberDef *one = attributes; one->name && !failed; one++) {
-        PyObject *name = PyUnicode_FromString(one->name);
-        failed = !name || PyList_Append(names, name) < 0;
-        Py_XDECREF(name);
-    }
-    failed = failed || PyObject_SetAttrString(type, "__slots__", names) < 0;
-    Py_XDECREF(names);
-    return failed ? -1 : 0;
-}
-
 int add_match_type(PyObject *module) {
     match_type = PyType_FromModuleAndSpec(module, &type_spec, NULL);
-    if (!match_type || name_slots(match_type) < 0) return -1;
-    return PyModule_AddObjectRef(module, "MatchSlots", match_type);
+    name_of_read = PyUnicode_InternFromString("_read");
+    name_of_read_error = PyUnicode_InternFromString("_read_error");
+    /* For dataclasses, which makes slots for the fields that no base has. */
+    PyObject *slots = Py_BuildValue("(ssssssss)", "key", "similarity", "distance", "metadata", "exact", "standard_error",
+                                    "_found", "_asked");
+    int failed = !match_type || !name_of_read || !name_of_read_error || !slots ||
+                 PyObject_SetAttrString(match_type, "__slots__", slots) < 0;
+    Py_XDECREF(slots);
+    return failed ? -1 : PyModule_AddObjectRef(module, "MatchSlots", match_type);
 }
 
-/* A list of objects of a subclass of MatchSlots: keys[i], found[i] and `asked` are the attributes of the ith one. */
+/* A list of objects of a subclass of MatchSlots: keys[i], found[i], `asked` and False are key, _found, _asked
+ * and exact of the ith one. */
 FUNCTION(make_matches, 4) {
     PyTypeObject *kind = (PyTypeObject *)args[0];
     if (!PyType_Check(args[0]) || !PyType_IsSubtype(kind, (PyTypeObject *)match_type))
@@ -71,6 +114,7 @@ FUNCTION(make_matches, 4) {
             one->key = Py_NewRef(PyList_GetItem(args[1], i));
             one->found = Py_NewRef(PyList_GetItem(args[2], i));
             one->asked = Py_NewRef(args[3]);
+            one->exact = Py_NewRef(Py_False);
         }
         if (!one || PyList_SetItem(made, i, (PyObject *)one) < 0) Py_CLEAR(made);
     }

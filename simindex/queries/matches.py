@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
+from dataclasses import dataclass, field
+from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
 from simindex import _kernel
 from simindex.errors import optional_module
 from simindex.format.keys import Key
-from simindex.format.records import decode_found
+from simindex.format.records import FoundRecord, decode_found
 from simindex.format.rows import NO_VALUE
 from simindex.formulas.estimator import similarity_table, standard_error, union_size
 from simindex.html_table import table
@@ -33,39 +33,29 @@ class _Found(_kernel.MatchSlots):
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:
+    @staticmethod
+    def _read(
+        found: bytes | FoundRecord, asked: tuple[int, np.ndarray]
+    ) -> tuple[float | None, int | None, object, tuple[int, int, int]]:
+        """Return what the first field of the record that is asked for needs: similarity, distance, metadata;
+        and what `_found` becomes."""
+        record, query, agree, distance = decode_found(found)
+        num_perm, similarity = asked[0], None
+        # The sketch column holds zeros for the half that a sketch brought in may lack.
+        if num_perm and agree != NO_VALUE and record.present & HAS_SIGNATURE:
+            similarity = similarity_table(num_perm)[agree]
+        has_distance = distance != NO_VALUE and record.present & HAS_FINGERPRINT
+        rest = agree, query, record.num_shingles
+        return similarity, distance if has_distance else None, record.metadata, rest
 
-        def __getattr__(self, name: str) -> Any:
-            """Read the record when one of its fields is asked for the first time."""
-            if name not in _FIELDS:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found = self._found  # which another thread may replace meanwhile
-            num_perm, num_shingles = self._asked
-            if type(found) is tuple and len(found) == 3:  # it costs as much as all other fields
-                agree, query, stored = found
-                asked = int(num_shingles[query])
-                _set_error(self, _error_of(self.similarity, agree, num_perm, asked, stored))
-                return self.standard_error
-            record, query, agree, distance = decode_found(found)
-            similarity = None
-            # The sketch column holds zeros for the half that a sketch brought in may lack.
-            if num_perm and agree != NO_VALUE and record.present & HAS_SIGNATURE:
-                similarity = similarity_table(num_perm)[agree]
-            if distance == NO_VALUE or not record.present & HAS_FINGERPRINT:
-                distance = None
-            _set_similarity(self, similarity)
-            _set_distance(self, distance)
-            _set_metadata(self, record.metadata)
-            _set_exact(self, False)
-            _set_found(self, (agree, query, record.num_shingles))
-            return getattr(self, name)
-
-
-def _error_of(similarity: float | None, agree: int, num_perm: int, asked: int, stored: int) -> float | None:
-    """Return the standard error of a similarity that is estimated from agreeing rows."""
-    if similarity is None:
-        return None
-    return standard_error(agree, num_perm, union_size(asked, stored, similarity))
+    def _read_error(self: Any) -> float | None:
+        """Return the standard error of a similarity that is estimated from agreeing rows, which costs as much
+        as all other fields."""
+        similarity = self.similarity
+        if similarity is None:
+            return None
+        (agree, query, stored), (num_perm, num_shingles) = self._found, self._asked
+        return standard_error(agree, num_perm, union_size(int(num_shingles[query]), stored, similarity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +100,6 @@ def matches_found(keys: list[Key], found: list[Any], num_perm: int, num_shingles
     """Return matches whose keys are set and whose other fields are read from what was found when they are
     asked for, which is the larger part of what a match costs; `num_shingles`: of each query."""
     return _kernel.make_matches(Match, keys, found, (num_perm, num_shingles))
-
-
-_FIELDS = frozenset(field.name for field in fields(Match))
-_slots: Any = Match
-_set_found = _slots._found.__set__
-_set_similarity, _set_distance = _slots.similarity.__set__, _slots.distance.__set__
-_set_metadata, _set_exact = _slots.metadata.__set__, _slots.exact.__set__
-_set_error = _slots.standard_error.__set__
 
 
 class Results(list[_T]):

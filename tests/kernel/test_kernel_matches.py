@@ -18,13 +18,14 @@ class Made(_kernel.MatchSlots):
     __slots__ = ()
     key: Any
     metadata: Any
+    exact: Any
 
 
 def made_plainly(keys: list[object], found: list[object], asked: object) -> list[Made]:
     """The plain twin of `make_matches`."""
     made = [Made() for _ in keys]
     for one, key, record in zip(made, keys, found, strict=True):
-        one.key, one._found, one._asked = key, record, asked
+        one.key, one._found, one._asked, one.exact = key, record, asked, False
     return made
 
 
