@@ -1021,7 +1021,8 @@ class Index:
 
         Just what `insert_if_new` of one after the other would do, at the rate of a batch: a document is
         compared with the index and with those that came before it in the same input. Where a limit was hit
-        (`Matches.truncated`), and documents were removed or stored as copies of one another since the index
+        (`Matches.truncated`), a document may be skipped for a true match that the limit hides from
+        `insert_if_new`; and where documents were removed or stored as copies of one another since the index
         was made, which of them are compared can differ.
 
         Args:

@@ -24,6 +24,7 @@ from simindex.arrow import Table, documents_of, keys_of
 from simindex.batching import bytes_of, in_parts
 from simindex.changes.documents import (
     DEFAULT_BATCH_SIZE,
+    INSERT_BATCH,
     Conflict,
     InsertReport,
     NewDocuments,
@@ -250,7 +251,7 @@ class SharedIndex:
         items: Iterable[tuple[Any, ...]] | Table,
         *,
         on_conflict: Conflict = "error",
-        batch_size: int = DEFAULT_BATCH_SIZE,
+        batch_size: int = INSERT_BATCH,
         workers: int | None = None,
         id: str | None = None,  # noqa: A002 - the column's usual name
         text: str | None = None,

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from inspect import signature
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,6 +51,14 @@ def owner() -> int:
                     return int(folder.name)
         time.sleep(0.1)
     raise AssertionError("no owner runs")
+
+
+@pytest.mark.parametrize("name", ["insert_many", "insert_many_if_new"])
+def test_a_commit_has_as_many_documents_as_one_of_an_index(name: str) -> None:
+    most = [
+        signature(getattr(of, name)).parameters["batch_size"].default for of in (SharedIndex, simindex.Index)
+    ]
+    assert most[0] == most[1]
 
 
 def test_changes_and_questions_are_answered_as_by_one_index(index: SharedIndex, tmp_path: Path) -> None:
