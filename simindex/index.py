@@ -1510,7 +1510,7 @@ class Index:
             figures = self._store.figures(txn)
         return {
             "queries": counts.queries,
-            "candidates": self._reader.compared[0],
+            "candidates": sum(self._reader.compared),
             "truncated": counts.truncated,
             "commits": counts.commits,
             "inserted": counts.inserted,

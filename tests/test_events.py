@@ -244,6 +244,12 @@ def test_candidates_are_counted_by_every_way_to_ask_and_by_each_handle_for_itsel
         with index.transaction():
             index.insert("new", text(1))
             assert candidates_of(lambda index: index.query(text(1), 0.5)) == [9, 0]
+    with simindex.open(tmp_path / "i", "r", max_candidates=2) as index:
+        counts = []
+        for _ in range(2):  # the first one learns which documents are of that half, and compares them alone
+            assert len(index.query(text(1), 0.5, where={"half": 1})) == 4
+            counts.append(index.metrics()["candidates"])
+        assert counts == [2 + 4, 2 + 4 + 4]
 
 
 def test_metrics_are_numbers_that_add_up(tmp_path: Path) -> None:

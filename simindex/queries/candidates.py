@@ -77,8 +77,12 @@ def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted:
     of_newest = Directory(view.scheme.tables, view.pending.segments, compared=view.directory.compared)
     newest = run(of_newest, is_wide=True)
     found = found or newest
-    rows, stored = np.frombuffer(newest.matches, dtype=MATCHES), _stored_sketches(view, *owners, wanted.needs)
-    parts.append(rows[np.isin(rows["query"], asked)])
+    if newest.matches:
+        rows = np.frombuffer(newest.matches, dtype=MATCHES)
+        parts.append(rows[np.isin(rows["query"], asked)])
+    stored = _stored_sketches(view, *owners, wanted.needs)
+    if (compared := view.directory.compared) is not None:
+        compared[1] += len(stored[0]) * len(asked)
     for query in asked.tolist():
         parts.append(_compared(*stored, batch, query, wanted))
         found.truncated[query] = newest.truncated[query]

@@ -86,9 +86,11 @@ class _Field:
         digests = np.array(list(map(_digest, values)), dtype=np.uint64)
         known, owners = self._sorted
         firsts, ends = (np.searchsorted(known, digests, side).tolist() for side in ("left", "right"))
-        newest = self._newest()
         found = [owners[first:end] for first, end in zip(firsts, ends, strict=True)]
-        return np.unique(np.concatenate([*found, newest[np.isin(newest[:, 0], digests), 1]]))
+        if self._last:
+            newest = self._newest()
+            found.append(newest[np.isin(newest[:, 0], digests), 1])
+        return np.unique(np.concatenate(found))
 
     def _newest(self) -> np.ndarray:
         return np.array(self._last, dtype=np.uint64).reshape(-1, 2)

@@ -110,8 +110,8 @@ class Reader:
         self._tables = scheme.tables
         self._last: Snapshot | None = None
         self.expected = Expected()
-        self.compared = array("Q", [0])
-        """Stored sketches that queries compared, which the kernel counts."""
+        self.compared = array("Q", [0, 0])
+        """Stored sketches that queries compared: in the kernel, which counts in any thread, and in Python."""
         self._scopes = Scopes()
 
     def view(self, txn: ReadTransaction) -> View:
