@@ -48,17 +48,30 @@ static int read_error(match_object *one) {
     return error ? 0 : -1;
 }
 
+#ifndef Py_BEGIN_CRITICAL_SECTION /* with the limited API, and before CPython 3.13, there is the GIL */
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
 static PyObject *get_field(PyObject *self, void *offset) {
     match_object *one = (match_object *)self;
-    PyObject **field = (PyObject **)((char *)self + (size_t)offset);
-    if (!*field && !(one->found && one->asked)) PyErr_SetString(PyExc_AttributeError, "a match without what it was found by");
-    else if (!*field && (field == &one->standard_error ? read_error(one) : read_record(one)) < 0) return NULL;
-    return Py_XNewRef(*field);
+    PyObject **field = (PyObject **)((char *)self + (size_t)offset), *value = NULL;
+    int failed = 0;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    if (!*field && one->found && one->asked)
+        failed = (field == &one->standard_error ? read_error(one) : read_record(one)) < 0;
+    if (!failed && !(value = Py_XNewRef(*field)))
+        PyErr_SetString(PyExc_AttributeError, "a match without what it was found by");
+    Py_END_CRITICAL_SECTION();
+    return value;
 }
 
 static int set_field(PyObject *self, PyObject *value, void *offset) {
-    PyObject **field = (PyObject **)((char *)self + (size_t)offset), *before = *field;
+    PyObject **field = (PyObject **)((char *)self + (size_t)offset), *before;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    before = *field;
     *field = Py_XNewRef(value);
+    Py_END_CRITICAL_SECTION();
     Py_XDECREF(before);
     return 0;
 }
