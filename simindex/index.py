@@ -479,10 +479,10 @@ class Index:
     def compact(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Merge everything into one segment, drop what was removed, and give the space back.
 
-        A new data file is made beside the old one, which is only read, and takes its place at the end; so it
-        can be interrupted at any time without harm, and the next call begins anew. Readers keep their
-        snapshot and change over at their next query. Needs free disk space for the new file, and may exceed
-        `max_bytes` by so much meanwhile. Costs one reading and one writing of the index.
+        A new data file is made beside the old one, which is only read, and counts from the end on; so it can
+        be interrupted at any time without harm, and the next call begins anew. Readers keep their snapshot
+        and change over at their next query, pinned ones at `refresh`. Needs free disk space for the new file,
+        and may exceed `max_bytes` by so much meanwhile. Costs one reading and one writing of the index.
 
         Args:
             progress: called with (bytes done so far, bytes in all) after each step. It may change the index;
@@ -1087,8 +1087,8 @@ class Index:
 
         One snapshot, the newest commit at the call, is walked; changes made meanwhile are not seen. The
         iterator has a handle of its own that pins it: the space of what is removed meanwhile is not used
-        again until the end, or `Pairs.close`. A pin ends early where the index is compacted, or the
-        process forks: then the next step raises if anything was committed.
+        again until the end, or `Pairs.close`. A pin ends early where the process forks: then the next step
+        raises if anything was committed.
 
         Args:
             threshold, recall: as in `query`. With `exact` or `texts` the recall is the share of the pairs
@@ -1321,7 +1321,7 @@ class Index:
 
         Segments are copied in steps of 32 MiB, between which nothing of the index is held. For the last part
         one snapshot is pinned, some seconds a million documents: the space of what is removed meanwhile is
-        not used again until its end (`BackupReport.pinned_seconds`), and a compaction of this process waits.
+        not used again until its end (`BackupReport.pinned_seconds`).
 
         Args:
             path: a folder that does not exist or is empty, or an older backup of this index that was not

@@ -1,5 +1,5 @@
-"""What operating systems differ in: locks and syncs of files, advice on pages, where memory is mapped; and
-files that are seen whole, which rests on syncs.
+"""What operating systems differ in: locks and syncs of files, advice on pages; and files that are seen whole,
+which rests on syncs.
 
 Linux has all of it. Where another system lacks a call the portable way stands beside it, and
 tests/storage/test_portable.py runs tests with those calls hidden. No other module names them.
@@ -13,8 +13,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from typing import IO
-
-_MAPS = "/proc/self/maps"
 
 
 def num_cores() -> int:
@@ -82,16 +80,3 @@ def read_at_random(file: int) -> None:
     """Ask the system not to read ahead of reads of a file."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
-
-
-def shared_maps() -> Iterator[tuple[int, int, int, str]]:
-    """Give (first address, address behind, inode, path) of each shared map of a file.
-
-    Raises OSError where the system does not tell.
-    """
-    with open(_MAPS, encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            place, access, _, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
-            if path and "s" in access:
-                first, behind = (int(end, 16) for end in place.split("-"))
-                yield first, behind, int(inode), path[0]

@@ -20,6 +20,7 @@ from support.stored import flipped, store_values, stored_values
 import simindex
 from simindex import Config, CorruptIndexError, Index, Layout
 from simindex.events import EVENTS
+from simindex.storage.folder import data_file
 
 SMALL, TINY = Config(num_perm=64), Layout(2, 64, 4096)
 
@@ -61,7 +62,7 @@ def test_opening_compaction_and_backup_are_logged_with_their_figures(tmp_path: P
     (opened,) = log.of("opened")
     assert (opened.index, opened.mode, opened.levelname) == (str(tmp_path / "i"), "x", "DEBUG")
     (compacted,) = log.of("compacted")
-    assert compacted.bytes_after == (tmp_path / "i" / "data.mdb").stat().st_size < compacted.bytes_before
+    assert compacted.bytes_after == Path(data_file(tmp_path / "i")).stat().st_size < compacted.bytes_before
     assert compacted.getMessage().startswith(
         f"{tmp_path / 'i'}: compacted: bytes_before {compacted.bytes_before}, "
     )

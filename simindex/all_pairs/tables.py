@@ -300,8 +300,7 @@ class PinnedTables:
             if txn.id != self.snapshot:
                 raise SimIndexError(
                     f"{self.path}: expected the snapshot of commit {self.snapshot}, found that of {txn.id}: "
-                    "a pinned snapshot ends when another handle of the same process compacts, or when the "
-                    "process forks; begin again"
+                    "a pinned snapshot ends when the process forks; begin again"
                 )
             return look(self._reader.committed_view(txn))
 

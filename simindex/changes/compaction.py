@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from simindex.changes.merges import runs_to_compact
 from simindex.changes.session import Session, Writer
@@ -20,8 +21,8 @@ from simindex.format.layout import SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, encode_manifest
 from simindex.queries.view import View
 from simindex.segments.merge import Merge
-from simindex.storage.environment import ReadTransaction
-from simindex.storage.replacement import NewFile, replace_file
+from simindex.storage.environment import ReadTransaction, WriteTransaction
+from simindex.storage.replacement import NewFile, replace_file, some_values
 from simindex.storage.store import MOVED_KEY
 
 _MARGIN_BYTES = 1 << 17
@@ -164,10 +165,12 @@ class _Compaction:
         following: bytes | None = first
         while following is not None:
             with self._reading(buffers=False) as txn:
-                following, copied = new.copy(
-                    txn, database, following, behind, without, append=database != "segments"
-                )
-            count += copied
+                items, following = some_values(txn, database, following, behind, without)
+            if items and database == "segments":
+                new.commit(partial(WriteTransaction.put_all, database=database, items=items))
+            elif items:
+                new.commit(partial(WriteTransaction.append, database=database, items=items))
+            count += len(items)
         if database == "documents" and count != self._old.num_documents:
             raise damaged(f"documents: expected {self._old.num_documents} of them, found {count}")
 

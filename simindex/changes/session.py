@@ -16,7 +16,6 @@ Both are errors at once; see `_Block`.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 import time
@@ -25,7 +24,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice, takewhile
-from pathlib import Path
 from typing import Any, TypeVar
 
 from simindex.changes.documents import NewDocuments
@@ -70,7 +68,7 @@ from simindex.queries.view import Expected, PendingView, Reader, View, stored_ma
 from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import COPIED_BYTES
 from simindex.storage.environment import ReadTransaction, WriteTransaction
-from simindex.storage.folder import COMPACT_FOLDER
+from simindex.storage.folder import remove_unfinished
 from simindex.storage.lmdb_file import closed, read_only
 from simindex.storage.store import MOVED_KEY, Store
 
@@ -378,7 +376,7 @@ def _leftovers(txn: ReadTransaction, manifest: Manifest) -> tuple[bool, list[int
 
 
 def _clear(store: Store, is_marked: bool, unnamed: list[int]) -> None:
-    shutil.rmtree(Path(store.path) / COMPACT_FOLDER, ignore_errors=True)
+    remove_unfinished(store.path)
 
     def change(txn: WriteTransaction) -> None:
         txn.delete("meta", MOVED_KEY)
@@ -618,6 +616,7 @@ class Session:
             raise self._not_its_own()
         if not self.store.writable:
             self.store.close()  # no lock: a forked child may have inherited it locked
+            self.reader.forget()
             return
         with self._lock:
             # The store first: interrupted anywhere, the handle is open, or says that it is closed.
@@ -626,3 +625,4 @@ class Session:
             finally:
                 self._open = self.reader.open_changes = None
                 self._writer = None
+                self.reader.forget()

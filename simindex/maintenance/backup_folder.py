@@ -45,7 +45,7 @@ from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest, stored_notes
 from simindex.storage.environment import ReadTransaction, WriteTransaction
-from simindex.storage.folder import DATA_FILE, permissions_of
+from simindex.storage.folder import is_index, permissions_of
 from simindex.storage.store import Store
 
 _MARGIN_BYTES = 1 << 20
@@ -59,7 +59,7 @@ def open_folder(
     folder, own = Path(os.path.realpath(local_path(path))), Path(os.path.realpath(source.path))
     if folder == own or own in folder.parents:
         raise ValueError(f"{path}: expected a folder outside of the index, found {folder}")
-    if not (folder / DATA_FILE).exists():
+    if not is_index(folder):
         place_of(folder, expected="a backup, an empty folder or nothing")
         with work_folder(folder, "backup", partial(_new, source=source, header=header)) as new:
             yield FolderTarget(folder, new, Manifest(), scheme, counter, is_new=True)

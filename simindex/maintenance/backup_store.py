@@ -55,7 +55,7 @@ _MOST_MANIFEST_BYTES = 256 << 20
 PARTS = "parts"
 """The folder of the parts."""
 
-_NOT_COPIED = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, MOVED_KEY, b"copied"}
+_NOT_COPIED = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, MOVED_KEY}
 """In the database "meta": what the manifest of a backup says itself, and what is of one file alone."""
 
 _THREADS = 4

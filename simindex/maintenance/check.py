@@ -40,7 +40,7 @@ from simindex.storage.page_walk import Finding, walk_file
 Decoded = TypeVar("Decoded")
 
 _PAUSE_SECONDS = 0.1
-_META_KEYS = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, b"moved", b"copied"}
+_META_KEYS = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, b"moved"}
 
 
 class _Check:

@@ -17,7 +17,7 @@ from pathlib import Path
 from simindex.checks import local_path
 from simindex.errors import CorruptIndexError, IndexFullError, SimIndexError
 from simindex.maintenance.check import check
-from simindex.storage.folder import DATA_FILE, Mode, require_place
+from simindex.storage.folder import DATA_FILE, Mode, data_file, require_place
 from simindex.storage.memory import removed_with
 
 _SHOWN = 5
@@ -40,13 +40,14 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Calla
     require_place(source, "r")
     folder = tempfile.mkdtemp(prefix="simindex-untrusted-")
     end = removed_with(owner, folder)
+    data = Path(data_file(source))
     try:
         try:
-            _copy(source / DATA_FILE, Path(folder) / DATA_FILE)
+            _copy(data, Path(folder) / DATA_FILE)
         except OSError as exc:
             if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
-            needed = (source / DATA_FILE).stat().st_size
+            needed = data.stat().st_size
             raise IndexFullError(
                 f"{source}: expected {needed} bytes of free disk in {os.path.dirname(folder)} for the copy "
                 f"that untrusted=True checks, found no room ({exc.strerror}); set TMPDIR to a disk with more",

@@ -92,8 +92,7 @@ class Walk:
         if self._snapshot is not None and snapshot is not self._snapshot:
             raise SimIndexError(
                 "iteration: expected the pinned snapshot that it began in, found a newer one; it ended by "
-                "refresh(), by a fork, or because another handle of this process has moved the map or "
-                "changed over to a compacted file; begin again"
+                "refresh() or by a fork; begin again"
             )
         self._snapshot = snapshot
 

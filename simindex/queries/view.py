@@ -149,6 +149,10 @@ class Reader:
         self._last = fresh
         return fresh
 
+    def forget(self) -> None:
+        """Let go of the last snapshot, and of the file that it is of."""
+        self._last = None
+
     def _with_own(self, last: Snapshot, own: Expected) -> Snapshot:
         """Return the snapshot of this handle's own commit of one more segment, on top of the last one."""
         entry = own.manifest.segments[-1]

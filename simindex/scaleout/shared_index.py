@@ -55,7 +55,7 @@ from simindex.scaleout.cluster import NAMESPACE, ray_module, start
 from simindex.scaleout.errors import PlaceMissingError, ScaleOutError
 from simindex.scaleout.once import Done, OnceIndex
 from simindex.sketching.sketcher import Sketcher
-from simindex.storage.folder import DATA_FILE, Mode
+from simindex.storage.folder import Mode, is_index
 
 _THREADS = 8
 
@@ -99,7 +99,7 @@ class Owner:
         with self._lock:
             if self._index is None:
                 backup = None if self._uri is None else read_manifest(open_store(self._uri))
-                if backup is not None and not os.path.exists(os.path.join(self._path, DATA_FILE)):
+                if backup is not None and not is_index(self._path):
                     raise ScaleOutError(
                         f"{self._path}: expected the index whose backup is at {self._uri}, found none; "
                         "restore it there (simindex restore), or give another backup="

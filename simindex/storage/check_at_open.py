@@ -9,6 +9,7 @@ pages are walked than the file has, whatever damaged ones say.
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import operator
 import os
@@ -20,7 +21,7 @@ import lmdb
 import numpy as np
 
 from simindex.errors import CorruptIndexError
-from simindex.storage.folder import DATA_FILE, HEADER_FILE, identity_of
+from simindex.storage.folder import DATA_FILE, HEADER_FILE, data_file, identity_of
 from simindex.storage.lmdb_file import DATABASES, is_in_place, kept_open, open_lmdb, pages_bytes
 from simindex.storage.page_file import (
     COMMIT_AT,
@@ -66,22 +67,23 @@ _LONGEST_UNFINISHED = 1 << 16
 
 
 def open_proven(
-    path: str, map_bytes: int, create: bool, permissions: int | None
+    path: str, data: str, map_bytes: int, create: bool, permissions: int | None
 ) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-    """Return what `open_lmdb` does, and the (device, inode) of the file, whose pages are proven."""
-    # A compaction may replace the file at any moment. What lies there before is kept open, so that no
+    """Return what `open_lmdb` does of an index's data file, and its (device, inode); its pages are proven."""
+    # Another file may take its place at any moment. What lies there before is kept open, so that no
     # other file gets its inode: LMDB has the file that is seen before and after. Another one is opened
     # anew.
-    data = os.path.join(path, DATA_FILE)
     while True:
         with kept_open(data) as file:
             if file is not None:
                 prove_meta_pages(file, path)
-            env, writable = open_lmdb(path, map_bytes, create, permissions)
+            elif not create:
+                raise FileNotFoundError(errno.ENOENT, "no simindex index", path)
+            env, writable = open_lmdb(data, map_bytes, create, permissions)
             try:
                 if file is None:  # LMDB has just made it
                     return env, writable, identity_of(data)
-                if is_in_place(file, data) and _is_whole(env, path, file):
+                if is_in_place(file, data) and _is_whole(env, path, file, data):
                     prove_entrance(env, file, path)
                     return env, writable, identity_of(file)
             except lmdb.MapResizedError:
@@ -92,7 +94,7 @@ def open_proven(
             env.close()
 
 
-def _is_whole(env: lmdb.Environment, path: str, file: int) -> bool:
+def _is_whole(env: lmdb.Environment, path: str, file: int, data: str) -> bool:
     """Refuse a file that was cut short, which would kill who reads behind its end; False: it was replaced."""
     # A file may end before its last page where that page is free, taken and given back in one commit,
     # until the writer lengthens it: so it is looked at again, and at last walked through for pages in
@@ -106,7 +108,7 @@ def _is_whole(env: lmdb.Environment, path: str, file: int) -> bool:
     with env.begin() as txn:
         pages = pages_of(mapped(file, path, mmap.MADV_RANDOM), txn.id())
         findings = [] if pages is None else walk_file(pages).findings
-    if not is_in_place(file, os.path.join(path, DATA_FILE)):
+    if not is_in_place(file, data):
         return False
     if pages is None or findings:
         problem = findings[-1].message if findings else "no meta page is of that length"
@@ -184,7 +186,7 @@ def _damaged(path: str, finding: Finding) -> CorruptIndexError:
 def is_unfinished(path: str) -> bool:
     """Whether the making of a data file was cut off before its first commit was durable."""
     # LMDB syncs its two meta pages with that commit: a power cut before may leave any part of them.
-    data = os.path.join(path, DATA_FILE)
+    data = data_file(path)
     if os.path.exists(os.path.join(path, HEADER_FILE)) or not os.path.exists(data):
         return False
     if os.path.getsize(data) > _LONGEST_UNFINISHED:

@@ -1,21 +1,20 @@
-"""One open LMDB environment: its gate, its snapshots, and the transactions over its named databases.
+"""One open LMDB environment: its snapshots, and the transactions over its named databases.
 
-The gate counts the threads that are in a transaction, and is closed for growth, for closing or changing files
-and for fork. Invariant: while a thread is inside, the map stays where it is.
+Nobody waits for readers. A data file's map never moves, a compaction writes another file, and whoever reads
+holds a reference to the environment. The last handle closes it, or where a call is still under way then, the
+end of that: py-lmdb closes what nothing refers to. A fork alone waits, and for a while only; see `Calls`.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, count, islice
-from traceback import walk_stack
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Literal, cast
 
 import lmdb
@@ -24,248 +23,142 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError, SimIndexError, damaged
 from simindex.events import event
 from simindex.storage.check_at_open import RECORDS, prove_records
-from simindex.storage.folder import DATA_FILE, LMDB_LOCK_FILE
+from simindex.storage.folder import LOCK_SUFFIX, number_of
 from simindex.storage.lmdb_file import translated
 from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile, PageMap
 
-_LOOK_AGAIN_SECONDS = 0.5
-
-_LOOKS = 3
-"""At what runs, until nothing has changed meanwhile."""
+FORK_WAIT_SECONDS, _PAUSE_SECONDS = 10.0, 0.001
+"""The longest that a fork waits, and between its looks."""
 
 
-class Visitor:
-    """What a thread shows at the gate, to be bound to a local variable for as long as it is inside.
+class Call:
+    """A step of this process in an environment, for a ``with`` block; one at a time for each object.
 
-    One that is in no variable of a running function was lost to a Ctrl-C; a traceback may keep it alive.
+    Attributes:
+        environment: that it is a step in.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "environment")
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+
+    def __enter__(self) -> Call:
+        calls.begin(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        calls.end(self)
 
 
-class Visit(Visitor):
-    """Keeps an environment open and its map in place for a ``with`` block; bind what it gives."""
+class Calls:
+    """The steps under way in all environments of this process. Safe to share between threads.
 
-    __slots__ = ("_gate",)
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-
-    def __enter__(self) -> Visit:
-        try:
-            self._gate.enter(self)
-            return self
-        except BaseException:
-            self._gate.leave(self)
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._gate.leave(self)
-
-
-class Gate:
-    """Counts the visitors inside; who closes it waits until it is empty. Safe to share between threads."""
+    A fork waits until there are none, for a while: a child can neither close an environment in which one of
+    its parent's threads was, nor open the same file beside it.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._inside: dict[int, tuple[weakref.ref[Visitor], int]] = {}
-        """By id: the visitor, and the thread that it came with."""
-        self._closed_by: int | None = None
-        self._holder: weakref.ref[Visitor] | None = None
+        self._under_way: dict[int, weakref.ref[Call]] = {}
+        """By id. One that Ctrl-C broke off is gone with its traceback."""
+        self._may_begin = threading.Event()
+        self._may_begin.set()
+        self._is_stopped = False
 
-    def enter(self, visitor: Visitor) -> None:
-        """Let a visitor in; waits while the gate is closed."""
-        # Ctrl-C can come between any two steps, so a visitor may be gone without having left: only
-        # those that are alive, and in the variables of a running function, count.
-        thread = threading.get_ident()
-        with self._lock:
-            if self._closed_by == thread:
-                self._open_if_lost()  # it was interrupted itself, so there is no thread to wait for
-            while self._closed_by is not None:
-                if not self._changed.wait(_LOOK_AGAIN_SECONDS):
-                    self._open_if_lost()
-            self._inside[id(visitor)] = weakref.ref(visitor), thread
+    def begin(self, call: Call) -> None:
+        """Let a step begin; waits for a fork under way."""
+        self._under_way[id(call)] = weakref.ref(call)
+        while self._is_stopped:  # looked at behind the entry: `stop` does the two the other way round
+            del self._under_way[id(call)]
+            self._may_begin.wait(FORK_WAIT_SECONDS)
+            self._under_way[id(call)] = weakref.ref(call)
 
-    def leave(self, visitor: Visitor) -> None:
-        """Let a visitor out; without effect for one that is not inside."""
-        with self._lock:
-            self._inside.pop(id(visitor), None)
-            if self._closed_by is not None and not self._inside:
-                self._changed.notify_all()
+    def end(self, call: Call) -> None:
+        """Take note of the end of a step; without effect for one that has not begun."""
+        self._under_way.pop(id(call), None)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no visitor is inside."""
-        return all(visitor() is None for visitor, _ in list(self._inside.values()))
+    def of(self, environment: Environment) -> bool:
+        """Whether a step is under way in an environment."""
+        found = [call() for call in list(self._under_way.values())]
+        return any(call is not None and call.environment is environment for call in found)
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether a thread has closed it, or waits for that."""
-        return self._closed_by is not None
+    def stop(self) -> None:
+        """Let no step begin, and wait until none is under way, or for some seconds."""
+        # For a while only: a signal handler may fork in the middle of a step of its own thread.
+        self._may_begin.clear()
+        self._is_stopped = True
+        ends = time.monotonic() + FORK_WAIT_SECONDS
+        while any(call() for call in list(self._under_way.values())) and time.monotonic() < ends:
+            time.sleep(_PAUSE_SECONDS)
 
-    def close(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
-        """Close the gate once no visitor is inside; False after a timeout. The holder lives until `open`."""
-        # The caller has the holder in a local variable: where Ctrl-C takes that away, the gate opens again.
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._lock:
-            while self._closed_by is not None:
-                if not self._wait(deadline):
-                    return False
-                self._open_if_lost()
-            try:
-                self._holder = None if holder is None else weakref.ref(holder)
-                self._closed_by = threading.get_ident()
-                while not self.is_empty:
-                    if not self._wait(deadline):
-                        self._open()
-                        return False
-                    self._forget_lost(may_wait=timeout is not None)
-                self._inside.clear()
-            except BaseException:
-                self._open()
-                raise
-        return True
+    def go_on(self) -> None:
+        """Let steps begin again."""
+        self._is_stopped = False
+        self._may_begin.set()
 
-    def _forget_lost(self, *, may_wait: bool) -> None:
-        """Forget visitors that no running function has any more. The lock is held."""
-        running = _running_visitors()
-        for key, (visitor, thread) in list(self._inside.items()):
-            alive = visitor()
-            if alive is None or (running is not None and id(alive) not in running):
-                del self._inside[key]
-            elif thread == threading.get_ident() and not may_wait:
-                raise SimIndexError(
-                    "expected a call of its own, found one from inside another call of the same thread, "
-                    "such as a signal handler's; close or compact when that one is done"
-                )
-
-    def _open_if_lost(self) -> None:
-        """Open the gate where no running function is left that would. The lock is held."""
-        if self._closed_by is not None and self._holder is not None:
-            running = _running_visitors()  # before `holder` is one of these variables
-            holder = self._holder()
-            if holder is None or (running is not None and id(holder) not in running):
-                self._open()
-
-    def _wait(self, deadline: float | None) -> bool:
-        """Wait for a change, or a little; False behind the deadline. The lock is held."""
-        left = _LOOK_AGAIN_SECONDS
-        if deadline is not None:
-            left = min(left, deadline - time.monotonic())
-        if left <= 0:
-            return False
-        self._changed.wait(left)
-        return True
-
-    def _open(self) -> None:
-        self._closed_by = None
-        self._changed.notify_all()
-
-    def open(self) -> None:
-        """Open the gate, if this thread has closed it: Ctrl-C may come while it waits for another thread."""
-        with self._lock:
-            if self._closed_by == threading.get_ident():
-                self._open()
+    def forget(self) -> None:
+        """In a forked child: forget the steps of the parent's threads."""
+        self.__init__()  # type: ignore[misc]
 
 
-def _running_visitors() -> set[int] | None:
-    """Return the ids of the visitors in the local variables of running functions.
+calls = Calls()
 
-    ``None`` where a thread went on while they were looked for, as it may on a busy machine: a generator in
-    which it was then has no caller any more, and the caller may be inside.
-    """
-    for _ in range(_LOOKS):
-        frames = sys._current_frames()
-        before = _places(frames)
-        running = chain.from_iterable(map(walk_stack, frames.values()))
-        values = chain.from_iterable(list(frame.f_locals.values()) for frame, _ in running)
-        found = {id(value) for value in values if isinstance(value, Visitor)}
-        if _places(sys._current_frames()) == before:
-            return found
-    return None
+CLOSED, INHERITED, BROKEN = "closed", "inherited from the parent process", "broken by an error"
+"""Why an environment has ended, where a handle that is not closed itself may open the file anew."""
 
+OPENED_ANEW = CLOSED, INHERITED, BROKEN
 
-def _places(frames: dict[int, FrameType]) -> dict[int, tuple[int, int]]:
-    """Return where each thread but this one is."""
-    here = threading.get_ident()
-    return {thread: (id(frame), frame.f_lasti) for thread, frame in frames.items() if thread != here}
-
-
-_generations = count()
-"""Of maps: no two environments of a process have one in common, nor a forked child's and its parent's."""
-
-
-BETWEEN_FILES = "its data file could not be opened again"
-"""The failure of an environment that was closed to open another file, and then was broken off."""
+_serials = count()
+"""Of environments: no two of a process have one in common, nor a forked child's and its parent's."""
 
 
 class Environment:
-    """One open LMDB environment.
+    """One open data file, shared by the handles and calls that refer to it.
 
     Attributes:
-        env: LMDB's, for visitors and for the thread that has closed the gate: py-lmdb counts the calls
-            under way, and a child that is forked in the middle of one would wait for ever when it
-            closes what it inherits.
-        lock_inode: of its lock file; ``None`` where there is none.
-        handles: the stores that share it.
+        env: LMDB's, to be used within a `Call` alone.
+        folder, name, identity: of the data file; the last is its (device, inode).
         databases: LMDB's handles by name; none where the file holds nothing yet.
-        map_generation: another one with each file that is mapped; addresses from before are void.
-        checked_id: newest transaction id without a mark of a compaction.
+        handles, pins: the stores that share it, and the snapshots that these keep.
+        ids_from: what numbers of its commits are added to, so that they ascend over compactions.
+        serial: addresses in the map of an environment of another serial are void; later ones are higher.
+        checked_id: the transaction id at which `is_marked` was read.
+        is_marked: whether a compaction has left its mark, which counts once there is a newer file.
         looked_at: when its path was last looked at, by the monotonic clock.
         are_records_proven: whether LMDB may follow the tree of the records; see `prove_records`.
         missing: which of its files was replaced or removed, where one was.
-        is_broken: whether LMDB refuses to go on with it after an error.
-        failure: why it is dead, where it is; `BETWEEN_FILES` for its handles to open another one.
+        ended: why no call may begin in it any more; empty as long as one may.
     """
 
-    def __init__(self, env: lmdb.Environment, folder: str, identity: tuple[int, int], writable: bool) -> None:
-        self.folder, self.writable = folder, writable
-        self.gate = Gate()
-        self.handles: weakref.WeakSet[object] = weakref.WeakSet()
-        self.pins: set[Pin] = set()
-        self.map_generation = next(_generations)
-        self.looked_at = time.monotonic()
-        self.missing = DATA_FILE
+    def __init__(self, env: lmdb.Environment, data: str, identity: tuple[int, int], writable: bool) -> None:
+        folder, self.name = os.path.split(data)
+        self.folder = os.path.realpath(folder)
+        self.env, self.identity, self.writable = env, identity, writable
+        self.databases: dict[str, Any] = {}
+        self.ids_from = number_of(self.name) * 10**12
+        self.serial = next(_serials)
         self.pages: PageMap | None = None  # `look` finds them
-        self._lock_file = os.path.join(folder, LMDB_LOCK_FILE)
-        self.change(env, identity, {})
-
-    def change(self, env: lmdb.Environment, identity: tuple[int, int], databases: dict[str, Any]) -> None:
-        """Go on with another file. The gate is closed."""
-        self.env, self.identity, self.databases = env, identity, databases
+        self.handles: weakref.WeakSet[object] = weakref.WeakSet()
+        self.pins: weakref.WeakSet[Pin] = weakref.WeakSet()
+        self.checked_id, self.is_marked = -1, False
+        self.looked_at = time.monotonic()
+        self.missing = self.ended = ""
+        self.are_records_proven = False
+        self._lock_file = os.path.join(self.folder, self.name + LOCK_SUFFIX)
         try:
-            self.lock_inode: int | None = os.stat(self._lock_file).st_ino
+            self._lock_inode: int | None = os.stat(self._lock_file).st_ino
         except OSError:
-            self.lock_inode = None
-        self.are_records_proven = self.is_broken = False
-        self.checked_id, self.failure = -1, ""
-
-    @property
-    def is_between_files(self) -> bool:
-        """Whether nothing is wrong but that its file is closed."""
-        return self.failure == BETWEEN_FILES
+            self._lock_inode = None
 
     def info(self, field: Literal["map_size", "last_txnid"]) -> int:
-        """Return a figure of LMDB's. The caller is no visitor."""
-        with Visit(self.gate) as _visit:
+        """Return a figure of LMDB's."""
+        with Call(self):
             return int(self.env.info()[field])
 
-    def close_gate(self, timeout: float | None = None, holder: Visitor | None = None) -> bool:
-        """Close the gate once no visitor is inside, and end pinned snapshots; see `Gate.close`."""
-        if not self.gate.close(timeout, holder):
-            return False
-        try:
-            for pin in list(self.pins):
-                pin.drop()
-        except BaseException:
-            self.gate.open()
-            raise
-        return True
-
     def look(self, txn: lmdb.Transaction) -> PageMap:
-        """Return where the map lies; the first time since it moved, the address of a key that `txn` views
-        shows it."""
+        """Return where the map lies; the first time, the address of a key that `txn` views shows it."""
         if self.pages is not None:
             return self.pages
         info = self.env.info()
@@ -273,8 +166,8 @@ class Environment:
             cursor.first()
             key = cast("memoryview", cursor.key())
             pages = PageMap.around(key, self.env.stat()["psize"], info["last_pgno"] + 1)
-        path = os.path.join(self.folder, DATA_FILE)
-        mapped = MappedFile.open(path, self.identity, pages.base, info["map_size"])
+        data = os.path.join(self.folder, self.name)
+        mapped = MappedFile.open(data, self.identity, pages.base, info["map_size"])
         self.pages = found = replace(pages, mapped=mapped)
         return found
 
@@ -291,107 +184,27 @@ class Environment:
         self.are_records_proven = True
 
     def bytes_in_place(self, data: str) -> int | None:
-        """Return the length of the data file; ``None`` where that or the lock file is another."""
+        """Return the length of the data file at its path; ``None`` where that or the lock file is another."""
         self.looked_at = time.monotonic()
-        self.missing = DATA_FILE
+        self.missing = self.name
         try:
             found = os.stat(data)
             if (found.st_dev, found.st_ino) != self.identity:
                 return None
-            self.missing = LMDB_LOCK_FILE
-            if self.lock_inode is None or os.stat(self._lock_file).st_ino == self.lock_inode:
+            self.missing += LOCK_SUFFIX
+            if self._lock_inode is None or os.stat(self._lock_file).st_ino == self._lock_inode:
                 return found.st_size
         except OSError:
             pass
         return None
 
 
-class Exclusive(Visitor):
-    """Keeps every transaction of this process out for a ``with`` block; addresses from before it are void."""
-
-    __slots__ = ("_environment",)
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-
-    def __enter__(self) -> Exclusive:
-        try:
-            self._environment.close_gate(holder=self)
-            # Before the map is touched: a thread that comes in later must not use addresses from before.
-            self._environment.map_generation, self._environment.pages = next(_generations), None
-            return self
-        except BaseException:
-            self._environment.gate.open()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._environment.gate.open()
-
-
 class Pin:
-    """A snapshot that a handle keeps between calls. Safe to share between threads."""
+    """A snapshot that a handle keeps between calls: one transaction, which ends when nothing refers to it."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self._lock = threading.RLock()  # a signal handler may come in between
-        self._users: weakref.WeakSet[Visitor] = weakref.WeakSet()
-        self._has_ended = False
-        for other in list(environment.pins):
-            other.forget_lost()
-        self.txn: lmdb.Transaction | None = begun(environment.env, buffers=True)
+    def __init__(self, environment: Environment, txn: lmdb.Transaction) -> None:
+        self.txn = txn
         environment.pins.add(self)
-
-    def enter(self, visitor: Visitor) -> lmdb.Transaction | None:
-        """Return the transaction for a call, which keeps it until `leave`; ``None`` where it has ended."""
-        with self._lock:
-            if self._has_ended or self.txn is None:
-                return None
-            self._users.add(visitor)
-            return self.txn
-
-    def leave(self, visitor: Visitor) -> None:
-        """Let go of it; the last one drops a snapshot that has ended meanwhile."""
-        with self._lock:
-            self._users.discard(visitor)
-            self.forget_lost()
-
-    def end(self) -> None:
-        """Let no further call in, and drop the snapshot once the calls under way have left it."""
-        with self._lock:
-            self._has_ended = True
-            self.forget_lost()
-
-    def forget_lost(self) -> None:
-        """Drop it if it has ended and no call is in it: one that Ctrl-C broke off may not have left."""
-        with self._lock:
-            if self._has_ended and not self._users:
-                self.drop()
-
-    def drop(self) -> None:
-        """End the snapshot at once; no call may be under way in it."""
-        self._environment.pins.discard(self)
-        txn, self.txn = self.txn, None
-        if txn is not None:
-            txn.abort()
-
-
-def begun(env: lmdb.Environment, *, buffers: bool) -> lmdb.Transaction:
-    """Begin to read, of views or of copies: the state that the transaction's number says."""
-    # LMDB writes the number down, which keeps the pages of that state, and then copies the meta page of
-    # its parity. A reader that is halted between the two for two commits copies a later state than it
-    # says. No commit has written over that page while no meta page has a later number, or the next to
-    # begin gets the same.
-    begin: Any = env.begin  # its types tell views from copies; who uses them does not
-    txn: lmdb.Transaction = begin(buffers=buffers)
-    while env.info()["last_txnid"] > txn.id():
-        # A commit is under way, or done.
-        later: lmdb.Transaction = begin(buffers=buffers)
-        if later.id() == txn.id():
-            later.abort()
-            return txn
-        txn.abort()
-        txn = later
-    return txn
 
 
 _PART_BYTES, _PART_ENTRIES = 1 << 22, 512
@@ -401,45 +214,31 @@ _FIRST_ENTRIES = 32
 """Entries whose pages are proven first; then `_PART_ENTRIES`."""
 
 
-class ReadTransaction(Visitor):
+class ReadTransaction(Call):
     """One consistent state of the databases, for the length of a ``with`` block; made by `Store.reading`.
 
-    The gate counts it from before it begins until it has ended: bind it, as `Visitor` says.
-
     Attributes:
-        environment: that it is inside of.
-        id: of the state: equal ids, equal content.
-        map_generation: addresses loaded under another generation are void.
-        pin: the pinned snapshot that it is of; ``None`` where it is one of its own.
+        id: of the state: equal ids, equal content; that of a later commit is higher.
+        map_generation: serial of the environment; addresses loaded under another one are void.
+        pin: the pinned snapshot that it is of, which goes on; ``None`` where it is one of its own.
     """
 
-    environment: Environment
-    __slots__ = (
-        "_are_views",
-        "_begin",
-        "_pages",
-        "_path",
-        "_txn",
-        "environment",
-        "id",
-        "map_generation",
-        "pin",
-    )
+    __slots__ = ("_are_views", "_begin", "_pages", "_path", "_txn", "id", "map_generation", "pin")
 
     def __init__(
         self, begin: Callable[[ReadTransaction, bool], lmdb.Transaction], path: str, are_views: bool
     ) -> None:
-        """Args: begin: comes inside and begins to read; are_views: whether values are views of the map."""
+        """Args: begin: chooses the environment and begins to read; are_views: whether values are views."""
         self._begin, self._path, self._are_views = begin, path, are_views
         self.pin: Pin | None = None
 
     def __enter__(self) -> ReadTransaction:
         try:
-            self._txn = txn = self._begin(self, self._are_views)
+            self._txn = self._begin(self, self._are_views)
             environment = self.environment
-            self.id: int = txn.id()
-            self.map_generation = environment.map_generation
-            self._pages = environment.pages or environment.look(txn)
+            self.id: int = environment.ids_from + self._txn.id()
+            self.map_generation = environment.serial
+            self._pages = environment.pages or environment.look(self._txn)
             return self
         except BaseException as exc:
             self.__exit__(type(exc), exc, None)
@@ -449,19 +248,15 @@ class ReadTransaction(Visitor):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # As long as anything refers to LMDB's transaction, it keeps its place among the readers, and a
-        # traceback that is kept refers to this.
-        try:
-            txn = getattr(self, "_txn", None)  # it may not have begun
-            if txn is not None:
-                del self._txn
-            if self.pin is not None:
-                self.pin.leave(self)
-            elif txn is not None:
-                txn.abort()
-        finally:
-            environment = getattr(self, "environment", None)  # there may have been none to come into
-            if environment is not None:
-                environment.gate.leave(self)
+        # traceback that is kept refers to this. It is gone before the call has ended, for a fork's sake.
+        if hasattr(self, "_txn"):  # it may not have begun
+            if self.pin is None:
+                self._txn.abort()
+            del self._txn
+            self.pin = None
+        calls.end(self)
+        if hasattr(self, "environment"):
+            del self.environment
         if error is not None:
             if isinstance(error, lmdb.Error):
                 raise translated(error, self._path) from error

@@ -1,25 +1,38 @@
-"""The folder of an index: its files, their permissions, and the lock of its one writer."""
+"""The folder of an index: its files, their permissions, and the lock of its one writer.
+
+The data file is ``data.mdb``. Each compaction writes another beside it, ``data.1.mdb``, ``data.2.mdb`` ...:
+the one of the highest number is the index, and a writer removes the others. Each has its own lock file of
+LMDB.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 import resource
 import stat
 import time
+import weakref
 from collections.abc import Iterable
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from simindex.checks import require_int, require_word
 from simindex.errors import CorruptIndexError, FormatError, IndexFullError, IndexLockedError
 from simindex.system import lock, sync, sync_folder, unlock
 
-DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE = "data.mdb", "lock.mdb", "writer.lock"
-COMPACT_FOLDER = "compact.tmp"
+DATA_FILE, WRITER_LOCK_FILE = "data.mdb", "writer.lock"
+COMPACT_FILE = "compact.tmp"
+"""The data file that a compaction builds, before it has its number."""
+
+LOCK_SUFFIX = "-lock"
+"""Of LMDB's lock file, behind the name of the data file."""
+
+_DATA_FILE = re.compile(r"data(?:\.([1-9][0-9]{0,17}))?\.mdb")
 HEADER_FILE = "header"
 _NEW_HEADER_FILE = "header.new"
 
@@ -32,15 +45,66 @@ Mode = Literal["r", "r+", "a", "x"]
 DEFAULT_PERMISSIONS = 0o644
 """Of files, less the umask."""
 
-_FILES = (DATA_FILE, LMDB_LOCK_FILE, WRITER_LOCK_FILE, HEADER_FILE, _NEW_HEADER_FILE)
+_OTHER_FILES = {WRITER_LOCK_FILE, HEADER_FILE, _NEW_HEADER_FILE, COMPACT_FILE, COMPACT_FILE + LOCK_SUFFIX}
 
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a folder",
-    stat.S_IFREG: "a file",
 }
+
+
+def number_of(name: str) -> int:
+    """Return the number of a data file or of its lock file, 0 for the first; -1: it is another file."""
+    found = _DATA_FILE.fullmatch(name.removesuffix(LOCK_SUFFIX))
+    return -1 if found is None else int(found[1] or 0)
+
+
+def data_file(path: str | os.PathLike[str]) -> str:
+    """Return the path of an index's data file; of the first one where there is none."""
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    return os.path.join(path, _newest(names) or DATA_FILE)
+
+
+def _newest(names: Iterable[str]) -> str:
+    """Return which of the names in a folder is of the data file; empty: none."""
+    found = [name for name in names if number_of(name) >= 0 and not name.endswith(LOCK_SUFFIX)]
+    return max(found, key=number_of, default="")
+
+
+def is_older(data: str) -> bool:
+    """Whether a newer data file lies beside one of this path, which need not be there any more."""
+    folder, name = os.path.split(data)
+    return number_of(os.path.basename(data_file(folder))) > number_of(name)
+
+
+def next_data_file(data: str) -> str:
+    """Return the path of the data file that a compaction of another makes."""
+    folder, name = os.path.split(data)
+    return os.path.join(folder, f"data.{number_of(name) + 1}.mdb")
+
+
+def remove_older(data: str) -> None:
+    """Remove data files of smaller numbers than the newest, whose name is made durable; readers of them go
+    on."""
+    folder, newest = os.path.split(data)
+    older = [name for name in os.listdir(folder) if 0 <= number_of(name) < number_of(newest)]
+    if older:
+        sync_folder(folder)
+    for name in older:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
+
+
+def remove_unfinished(path: str) -> None:
+    """Remove what a compaction has built that was broken off."""
+    for name in (COMPACT_FILE, COMPACT_FILE + LOCK_SUFFIX):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(path, name))
 
 
 def require_permissions(permissions: int | None) -> None:
@@ -58,25 +122,30 @@ def require_permissions(permissions: int | None) -> None:
 def require_plain_files(path: Path) -> None:
     """Refuse links, pipes and other things in the place of an index's files; the folder may be a link."""
     # To open a pipe would wait for ever, and a link would lead writes and locks to another place.
-    for name in (*_FILES, COMPACT_FOLDER):
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        if name not in _OTHER_FILES and number_of(name) < 0:
+            continue
         try:
             kind = stat.S_IFMT(os.lstat(os.path.join(path, name)).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             continue
-        expected = stat.S_IFDIR if name == COMPACT_FOLDER else stat.S_IFREG
-        if kind != expected:
+        if kind != stat.S_IFREG:
             raise FormatError(
-                f"{path / name}: expected {_KINDS[expected]}, found {_KINDS.get(kind, 'a device')}; "
+                f"{path / name}: expected a file, found {_KINDS.get(kind, 'a device')}; "
                 "it was left alone, take it away or put the right one there"
             )
 
 
 def permissions_of(path: Path, permissions: int | None) -> int | None:
     """Return what new files get: what the data file has and their owner needs, else what was asked for."""
-    try:
-        return stat.S_IMODE(os.stat(path / DATA_FILE).st_mode) & 0o666 | 0o600
-    except FileNotFoundError:
-        return permissions
+    while os.path.exists(data := data_file(path)):
+        with contextlib.suppress(FileNotFoundError):  # a compaction may just have removed it
+            return stat.S_IMODE(os.stat(data).st_mode) & 0o666 | 0o600
+    return permissions
 
 
 def permissions_of_all(paths: Iterable[str]) -> int | None:
@@ -94,11 +163,11 @@ def require_place(path: Path, mode: Mode, permissions: int | None = None) -> Non
     names = set(os.listdir(path)) if path.exists() else set()
     if mode == "x" and names - {WRITER_LOCK_FILE}:
         raise FileExistsError(errno.EEXIST, 'mode "x" creates a new index, but there is something', str(path))
-    if DATA_FILE in names:
+    if data := _newest(names):
         # One that was never completed has none yet.
-        if HEADER_FILE in names and not (path / DATA_FILE).stat().st_size:
+        if HEADER_FILE in names and _is_empty(path / data):
             raise CorruptIndexError(
-                f"{path}: {DATA_FILE} is empty, and the second copy of an index's header lies beside it; it "
+                f"{path}: {data} is empty, and the second copy of an index's header lies beside it; it "
                 "was cut short, restore a backup"
             )
         return
@@ -110,7 +179,7 @@ def require_place(path: Path, mode: Mode, permissions: int | None = None) -> Non
             f"{path}: {DATA_FILE} is gone, and the second copy of an index's header lies there alone; "
             "restore a backup, or choose another path"
         )
-    if names - {WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER}:
+    if names - {WRITER_LOCK_FILE, DATA_FILE + LOCK_SUFFIX, COMPACT_FILE, COMPACT_FILE + LOCK_SUFFIX}:
         raise FormatError(
             f"{path}: expected an index, an empty folder or nothing, found other files; choose another path"
         )
@@ -121,9 +190,16 @@ def require_place(path: Path, mode: Mode, permissions: int | None = None) -> Non
     path.mkdir(parents=True, exist_ok=True)
 
 
+def _is_empty(file: Path) -> bool:
+    try:
+        return file.stat().st_size == 0
+    except FileNotFoundError:  # a compaction has just removed it
+        return False
+
+
 def remove_index(path: Path, *, keeps_folder: bool = False) -> None:
-    """Remove the files of an index, and its folder if it is empty then; takes no file descriptor."""
-    for name in _FILES:
+    """Remove the files of a new index, and its folder if it is empty then; takes no file descriptor."""
+    for name in (DATA_FILE, DATA_FILE + LOCK_SUFFIX, *_OTHER_FILES):
         with contextlib.suppress(OSError):
             os.unlink(path / name)
     if keeps_folder:
@@ -140,7 +216,11 @@ def identity_of(file: str | int) -> tuple[int, int]:
 
 def is_index(path: str | os.PathLike[str]) -> bool:
     """Whether an index lies at a path, and not a file or folder of documents."""
-    return os.path.isfile(os.path.join(path, DATA_FILE))
+    try:
+        with os.scandir(path) as files:
+            return bool(_newest(file.name for file in files if file.is_file()))
+    except OSError:
+        return False
 
 
 def second_header(path: str) -> bytes:
@@ -186,8 +266,13 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 
 
 class WriterLock:
-    """The lock file of the one writer, held until `release`. Ends with the process in any case."""
+    """The lock file of the one writer, held until `release`. Ends with the process in any case.
 
+    Attributes:
+        held: the locks of this process, which a forked child abandons.
+    """
+
+    held: ClassVar[weakref.WeakSet[WriterLock]] = weakref.WeakSet()
     _file: int | None = None
 
     def __init__(self, path: str, permissions: int | None = None, timeout: float | None = 0.0) -> None:
@@ -213,6 +298,7 @@ class WriterLock:
         """Take the lock if it is free."""
         # Opened for every attempt: a file kept open would go along into a forked child, which would
         # hold the lock, too.
+        self.held.add(self)
         self._file = open_plain(Path(self._place), permissions)
         self._held = identity_of(self._file)
         try:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import resource
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from simindex.errors import (
 from simindex.storage.folder import (
     DATA_FILE,
     DEFAULT_PERMISSIONS,
-    LMDB_LOCK_FILE,
+    LOCK_SUFFIX,
     permissions_of,
 )
 
@@ -78,8 +79,9 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
         return CorruptIndexError(f"{path}: damaged pages ({text}); restore a backup")
     if isinstance(error, lmdb.ReadonlyError):
         return ReadOnlyError(
-            f"{path}: no permission to write ({text}); readers note in {LMDB_LOCK_FILE} what they read. Let "
-            "them write it, mount the folder read-only, or read a private copy (untrusted=True)"
+            f"{path}: no permission to write ({text}); readers note what they read in the file beside it "
+            f"whose name ends in {LOCK_SUFFIX}. Let them write that, mount the folder read-only, or read a "
+            "private copy (untrusted=True)"
         )
     if isinstance(error, lmdb.MapResizedError):
         return SimIndexError(
@@ -136,27 +138,28 @@ _GROWTH = 4
 MIN_MAP_BYTES = 1 << 20
 MAX_MAP_BYTES = 1 << 44
 
+_CLOSING_SECONDS, _PAUSE_SECONDS = 1.0, 0.001
+
 ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot read each other's
 
 
 def open_lmdb(
-    path: str, map_bytes: int, create: bool, permissions: int | None = None
+    data: str, map_bytes: int, create: bool, permissions: int | None = None
 ) -> tuple[lmdb.Environment, bool]:
-    """Open an environment with as large a map as the system grants; returns it, and whether one may write."""
+    """Open a data file with as large a map as the system grants; returns it, and whether one may write."""
     # Readers open writable too where they may, so that a writer of the same process can share it.
-    data, lock = os.path.join(path, DATA_FILE), os.path.join(path, LMDB_LOCK_FILE)
-    missing = [file for file in (data, lock) if not os.path.exists(file)]
+    path = os.path.dirname(data)
+    missing = [file for file in (data, data + LOCK_SUFFIX) if not os.path.exists(file)]
     permissions = permissions_of(Path(path), permissions)
     least = max(MIN_MAP_BYTES, _length(data))
     size = max(map_bytes, least)
     readonly = not create and not os.access(data, os.W_OK)
     try:
         env = with_map(
-            path,
+            data,
             size,
             least,
             readonly=readonly,
-            create=create,
             mode=permissions or DEFAULT_PERMISSIONS,
             max_readers=MAX_READERS,
             max_dbs=len(DATABASES) + 16,
@@ -181,18 +184,24 @@ def open_lmdb(
     return env, not readonly
 
 
-def with_map(path: str, size: int, least: int, **options: Any) -> lmdb.Environment:
+def with_map(data: str, size: int, least: int, **options: Any) -> lmdb.Environment:
     """Open an environment with a map of some size, or half of it, a quarter ... where no more is granted."""
+    # A process opens a file once at a time, and its last user may just be closing it on another thread.
+    ends = time.monotonic() + _CLOSING_SECONDS
     while True:
         try:
-            return lmdb.open(path, map_size=size, **options)
+            return lmdb.open(data, map_size=size, subdir=False, **options)
         except (lmdb.MemoryError, MemoryError) as exc:
             if size <= least:
                 raise SimIndexError(
-                    f"{path}: no address space for a map of {size} bytes; raise the limit (ulimit -v), or "
+                    f"{data}: no address space for a map of {size} bytes; raise the limit (ulimit -v), or "
                     "close what takes memory"
                 ) from exc
             size = max(size // 2, least)
+        except lmdb.Error as exc:
+            if "already open" not in str(exc) or time.monotonic() > ends:
+                raise
+            time.sleep(_PAUSE_SECONDS)
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError
-from simindex.storage.folder import DATA_FILE, identity_of
+from simindex.storage.folder import DATA_FILE, data_file, identity_of
 from simindex.storage.lmdb_file import ENGINE, MAX_READERS, is_in_place, kept_open, translated
 from simindex.system import read_at_random
 
@@ -235,14 +235,15 @@ def mapped(file: int, path: str, advice: int = mmap.MADV_NORMAL) -> np.ndarray:
     return np.frombuffer(octets, dtype=np.uint8)
 
 
-def _mapped(path: str) -> np.ndarray:
-    with open(os.path.join(path, DATA_FILE), "rb") as file:
+def _mapped(path: str, data: str = "") -> np.ndarray:
+    with open(data or data_file(path), "rb") as file:
         return mapped(file.fileno(), path)
 
 
-def read_pages(path: str) -> PageFile:
-    """Map the newest state of a folder's data file. Raises CorruptIndexError where no meta page is left."""
-    octets = _mapped(path)
+def read_pages(path: str, data: str = "") -> PageFile:
+    """Map the newest state of a folder's data file, or of one of several. Raises CorruptIndexError where no
+    meta page is left."""
+    octets = _mapped(path, data)
     if not len(octets):
         raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
     pages = pages_of(octets)
@@ -257,16 +258,8 @@ def read_pages(path: str) -> PageFile:
 
 def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | None:
     """Return the pages as a read transaction or the newest state has them; ``None``: no meta page is its."""
-    # As LMDB has it, a state is the meta page of its parity. That one's own number is smaller where
-    # another file was put beside a lock file in use, which goes on counting.
     page_bytes, metas = metas_of(octets)
-    known = [meta for meta in metas if meta]
-    if transaction is not None:
-        meta = metas[transaction % META_PAGES]
-        is_its = (
-            meta and meta.transaction <= transaction and (transaction - meta.transaction) % META_PAGES == 0
-        )
-        known = [meta] if meta and is_its else []
+    known = [meta for meta in metas if meta and transaction in (None, meta.transaction)]
     if not known:
         return None
     newest = max(known, key=attrgetter("transaction"))
@@ -289,7 +282,7 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
     """Map the newest state of a folder, and keep its pages from being used again for the block."""
     # Where LMDB cannot have a place in the lock file, as on media that cannot be written to, nothing is
     # pinned, and there is no writer either. Not for a process that has the index open otherwise.
-    env = _environment(path)
+    env, data = _environment(path)
     try:
         for _ in range(100):
             if env is None:
@@ -300,29 +293,38 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
             except lmdb.Error as exc:
                 raise translated(exc, path) from exc
             with txn:
-                pages = pages_of(read_pages(path).octets, txn.id())
+                pages = _pages_of_commit(path, data, txn.id())
                 if pages is not None:
                     yield pages
                     return
             # A commit came between, or a compaction; if it is damage, it stays.
             env.close()
-            env = _environment(path)
+            env, data = _environment(path)
         raise CorruptIndexError(f"{path}: its meta pages and its lock file contradict each other", path=path)
     finally:
         if env is not None:
             env.close()
 
 
-def _environment(path: str) -> lmdb.Environment | None:
-    """Open LMDB's environment for a pin; ``None`` where it cannot have one."""
-    data = os.path.join(path, DATA_FILE)
+def _pages_of_commit(path: str, data: str, transaction: int) -> PageFile | None:
+    """Map a data file as of a commit; ``None``: it has another one, or was removed."""
+    with contextlib.suppress(FileNotFoundError):
+        return pages_of(_mapped(path, data), transaction)
+    return None
+
+
+def _environment(path: str) -> tuple[lmdb.Environment | None, str]:
+    """Open LMDB's environment of the newest data file, for a pin; ``None`` where it cannot have one."""
     while True:
+        data = data_file(path)
         with kept_open(data) as file:
+            if file is None and data_file(path) != data:
+                continue  # a compaction has just removed it
             try:
                 env = lmdb.open(
-                    path,
+                    data,
+                    subdir=False,
                     readonly=True,
-                    create=False,
                     map_size=max(os.stat(data).st_size, 1 << 20),
                     max_readers=MAX_READERS,
                     max_spare_txns=0,
@@ -331,9 +333,11 @@ def _environment(path: str) -> lmdb.Environment | None:
                 )
                 env.reader_check()  # frees the slots that killed readers have left
             except lmdb.Error:
-                return None
+                if data_file(path) == data:
+                    return None, data
+                continue
             if file is None or is_in_place(file, data):
-                return env
+                return env, data
             env.close()
 
 

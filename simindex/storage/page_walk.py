@@ -44,6 +44,9 @@ from simindex.storage.page_file import (
 _PAGE_FLAGS, _FREE_FLAGS = 0x08, 0x08
 """Of every meta page (P_META), and of every free list, whose keys are integers (MDB_INTEGERKEY)."""
 
+_NO_SUBDIR = 0x4000
+"""Of the free list of a file that LMDB made by its own name, and not as that of a folder; of no meaning."""
+
 _LOOKS, _PAUSE_SECONDS = 100, 0.01
 
 _NUMBER_BYTES = 8
@@ -76,7 +79,7 @@ def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) 
             yield Finding("expected a meta page of LMDB, found other bytes", page=page)
             continue
         header = octets[page * page_bytes : page * page_bytes + PAGE_HEADER_BYTES].view("<u2")
-        found = int(header[5]), meta.free.flags, meta.main.flags, meta.main.pad
+        found = int(header[5]), meta.free.flags & ~_NO_SUBDIR, meta.main.flags, meta.main.pad
         if found != (_PAGE_FLAGS, _FREE_FLAGS, 0, 0):
             message = (
                 f"expected flags {_PAGE_FLAGS} of a meta page, {_FREE_FLAGS} of the free list, flags "

@@ -1,14 +1,13 @@
 """`Store`: one handle on the LMDB file: reading, commits, close.
 
-What reliability needs of LMDB: a writer lock of its own; a map that is as large as the file can become, for a
-map that moves has to wait for all who read through it; read transactions that live only for the length of one
-call.
+What reliability needs of LMDB: a writer lock of its own; a map that is as large as the file can become; read
+transactions that live only for the length of one call.
 
-Locking rules.
-* A write transaction begins and ends inside `Store.commit`, on one thread. (Committed on another
-  thread it would block every later writer for ever.)
-* Every transaction lives inside the gate of its environment. Closing and fork() wait until
-  no thread is inside; addresses into the map are valid inside `Store.reading` only.
+A handle, and each call through it, refers to the environment of one data file, and none waits for another:
+who closes drops its reference, and so does who finds that a compaction has put a newer file beside its own.
+
+Locking rule: a write transaction begins and ends inside `Store.commit`, on one thread. (Committed on another
+thread it would block every later writer for ever.)
 
 Invariant of space: with `max_bytes`, what an ordinary commit leaves in use is short of it by what is kept for
 removals; only a commit that frees space goes further.
@@ -18,13 +17,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import lmdb
 
@@ -33,25 +31,29 @@ from simindex.errors import ClosedError, FormatError, IndexFullError, IndexLocke
 from simindex.events import event
 from simindex.storage.check_at_open import is_unfinished, open_proven
 from simindex.storage.environment import (
-    BETWEEN_FILES,
+    BROKEN,
+    INHERITED,
+    OPENED_ANEW,
+    Call,
     Environment,
-    Exclusive,
     Pin,
     ReadTransaction,
-    Visit,
-    Visitor,
     WriteTransaction,
-    begun,
+    calls,
     change_nothing,
 )
 from simindex.storage.folder import (
-    DATA_FILE,
+    LOCK_SUFFIX,
     Mode,
     WriterLock,
+    data_file,
     free_bytes,
     identity_of,
+    is_older,
     keep_header,
+    next_data_file,
     permissions_of,
+    remove_older,
     require_permissions,
     require_place,
     require_plain_files,
@@ -76,7 +78,7 @@ from simindex.system import sync_folder
 Result = TypeVar("Result")
 
 MOVED_KEY = b"moved"
-"""Left in a file (database "meta") just before another one takes its place; see `replacement`."""
+"""Left in a file (database "meta") just before a newer one comes beside it; see `Store.supersede`."""
 
 _READER_CHECK_SECONDS = 60.0
 
@@ -114,25 +116,21 @@ class Store:
         timeout: float | None = 0.0,
     ) -> None:
         self.path = str(Path(local_path(path)))
-        self.data = os.path.join(self.path, DATA_FILE)
+        self.data = data_file(self.path)
         if max_bytes is not None:
             max_bytes = require_int("max_bytes", max_bytes, MIN_MAP_BYTES)
         self.writable = mode != "r"
         self.is_new = False
         self._limit = Limit.of(max_bytes)
         self.is_pinned = pinned
-        self._pin: Pin | None = None
-        self._pinning = threading.RLock()
+        self._pins: dict[int, Pin] = {}
+        """The pinned snapshot, by the serial of its environment."""
         self._last_page = self.last_commit = -1
         """The file is as long as its pages up to the first of the two."""
         self._environment: Environment | None = None
         self._lock: WriterLock | None = None
-        self._reason = ""
-        """Why the handle is dead, where it was not closed."""
-        self.is_closed = False
-        self._was_inherited = False
-        """Whether it came through fork() and may open its file anew, as a reader's may."""
-        self._opening = threading.Lock()
+        self.is_closed = self._has_renamed = False
+        """Whether `supersede` may have put a newer file in place, which is still to be opened."""
         self._header: tuple[bytes, bytes] | None = None
         """Key and value, in the database "meta", by which the file is known again."""
         self._checked_readers = time.monotonic()
@@ -142,20 +140,18 @@ class Store:
         require_seconds("timeout", timeout)
         require_permissions(permissions)
         self._permissions = permissions
-        registry.install_hooks()
-        registry.close_unused()
         try:
             require_place(Path(self.path), mode, permissions)
-            registry.on_fork.add(weakref.WeakMethod(self._abandon))
             if self.writable:
                 self._take_lock(mode, permissions, timeout)
+            self.data = data_file(self.path)
             if is_unfinished(self.path):
                 if mode != "a":
                     raise never_completed(self.path)
                 os.truncate(self.data, 0)
                 event("recovered", self.path, dropped="an index that was never completed")
-            self._environment = self._open_environment()
-            self.is_new = not self._open_databases(self._environment, mode)
+            self._use(environment := self._open_environment())
+            self.is_new = not self._open_databases(environment, mode)
         except BaseException as exc:
             self.close()
             if isinstance(exc, SimIndexError):
@@ -171,87 +167,86 @@ class Store:
             require_place(Path(self.path), mode, permissions)  # it may have been made meanwhile
 
     def _open_environment(self) -> Environment:
-        folder = os.path.realpath(self.path)
-        stale = self._stale_environment(folder)
-        if stale is not None:
-            self._environment = stale
-            self._reopen()
-            return stale
+        """Return the environment of the newest data file."""
+        while True:
+            data = data_file(self.path)
+            try:
+                environment = self._environment_of(data)
+            except (OSError, SimIndexError):
+                if not is_older(data):  # a compaction may have removed it meanwhile
+                    raise
+            else:
+                if not is_older(data):
+                    return environment
+                registry.leave(environment, self)
+
+    def _environment_of(self, data: str) -> Environment:
+        """Return the environment of a data file, which this process may have open already."""
         with registry.lock:
-            if os.path.exists(self.data):
-                identity = identity_of(self.data)
+            if os.path.exists(data):
+                identity = identity_of(data)
                 shared = registry.environments.get(identity)
-                if shared is not None and (shared.writable or not self.writable):
+                if shared is not None and shared.ended in OPENED_ANEW:
+                    if calls.of(shared):
+                        raise translated(lmdb.PanicError("a call is still reading"), self.path)
+                    shared.env.close()
+                elif shared is not None and (shared.writable or not self.writable):
                     shared.handles.add(self)
                     return shared
-                if shared is not None:
+                elif shared is not None:
                     raise IndexLockedError(
                         f"{self.path}: this process has it open without permission to write; close that first"
                     )
-                registry.close_inherited(identity, folder, self.path)
-            env, writable, identity = self._open_lmdb()
+                registry.close_inherited(identity, self.path)
+            map_bytes = self._limit.map_bytes(data, len(registry.environments))
+            env, writable, identity = open_proven(
+                self.path, data, map_bytes, self.writable, self._permissions
+            )
             try:
-                opened = Environment(env, folder, identity, writable)
+                if self.writable:
+                    remove_older(data)
+                opened = Environment(env, data, identity, writable)
                 opened.handles.add(self)
-                registry.environments[opened.identity] = opened
+                registry.add(opened)
+                return opened
             except BaseException:
                 env.close()
                 raise
-            return opened
 
-    def _open_lmdb(self) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-        map_bytes = self._limit.map_bytes(self.data, len(registry.environments))
-        return open_proven(self.path, map_bytes, self.writable, self._permissions)
-
-    def _stale_environment(self, folder: str) -> Environment | None:
-        """Return this process's environment of a file that a compaction has moved away from this path."""
-        # A process may open the folder only once, so its other handles change over together with
-        # this one.
-        with registry.lock:
-            for environment in registry.environments.values():
-                if environment.folder != folder or not environment.databases or environment.failure:
-                    continue
-                with Visit(environment.gate) as _visit, environment.env.begin() as txn:
-                    try:
-                        if not self._moved_away(environment, txn):
-                            continue
-                    except ClosedError:  # replaced by another index, as its own handles say from now on
-                        continue
-                environment.handles.add(self)
-                return environment
-        return None
+    def _use(self, environment: Environment) -> None:
+        """Go on with a data file."""
+        self.data = os.path.join(self.path, environment.name)
+        self._last_page, self._has_renamed = -1, False
+        self._environment = environment
 
     def _open_databases(self, environment: Environment, mode: Mode) -> bool:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
         if not environment.databases:
-            with Visit(environment.gate) as _visit:
+            with Call(environment):
                 environment.databases = databases_of(environment.env, self.path)
         if not environment.databases and mode in ("r", "r+"):
             raise never_completed(self.path)
         return bool(environment.databases)
 
-    def _open_again(self) -> Environment:
-        """Open the file anew at the first use in a forked child, or after a change-over was broken off."""
-        with self._opening:
-            dead = self._environment
-            if (dead is None or dead.is_between_files) and not self.is_closed:
-                try:
-                    if dead is not None:
-                        registry.give_up(dead)
-                    if self._lock is not None:
-                        self._lock.require_held()
-                    require_place(Path(self.path), "r+" if self.writable else "r")
-                    environment = self._open_environment()
-                    self._open_databases(environment, "r")
-                    self._require_same(environment)
-                    self._last_page = -1
-                    self._environment = environment
-                except BaseException:
-                    self._environment = dead
-                    registry.close_unused(leaving=self)
-                    raise
-                if self.is_closed:
-                    self.close()  # again, for another thread has done so meanwhile
+    def _open_again(self, old: Environment) -> Environment:
+        """Go on with the newest data file, where `old` has ended or is not the newest any more."""
+        if old.ended == INHERITED and self.writable:
+            why = "this handle was inherited through fork() and belongs to the parent process"
+            raise closed(self.path, f"{why}; open it again")
+        if self._lock is not None:
+            self._lock.require_held()
+        require_place(Path(self.path), "r+" if self.writable else "r")
+        environment = self._open_environment()
+        try:
+            self._open_databases(environment, "r")
+            self._require_same(environment)
+            self._use(environment)
+        except BaseException:
+            registry.leave(environment, self)
+            raise
+        registry.leave(old, self)
+        if self.is_closed:  # by another thread meanwhile
+            self.close()
         return self.environment()
 
     def known_by(self, key: bytes, value: bytes) -> None:
@@ -262,11 +257,11 @@ class Store:
         if self._header is None:
             return
         key, value = self._header
-        with Visit(environment.gate) as _visit, environment.env.begin() as txn:
+        with Call(environment), environment.env.begin() as txn:
             found = txn.get(key, db=environment.databases["meta"])
         if found != value:
             raise FormatError(
-                f"{self.path}: expected the index that the parent process had open, found one of another "
+                f"{self.path}: expected the index that this handle had open, found one of another "
                 "configuration; close this handle and open the index again"
             ).located(self.path)
 
@@ -274,7 +269,7 @@ class Store:
         """Create the databases with their first values, in one commit."""
         environment = self.environment()
         try:
-            with Visit(environment.gate) as _visit, environment.env.begin(write=True) as txn:
+            with Call(environment), environment.env.begin(write=True) as txn:
                 databases = {name: environment.env.open_db(name.encode(), txn=txn) for name in DATABASES}
                 txn.put(header_key, header, db=databases["meta"])
                 txn.put(manifest_key, manifest, db=databases["meta"])
@@ -292,44 +287,31 @@ class Store:
         """Return the environment. Raises ClosedError when the handle is closed, or a writer's was forked."""
         environment = self._environment
         if environment is None:
-            if self._was_inherited and not self.is_closed:
-                return self._open_again()
-            raise closed(self.path, f"{self._reason or 'the index is closed'}; open it again")
-        if environment.failure and not environment.gate.is_closed:
-            if environment.is_between_files:
-                return self._open_again()
+            raise closed(self.path, "the index is closed; open it again")
+        if environment.ended:
+            if environment.ended in OPENED_ANEW:
+                return self._open_again(environment)
             raise self._lost(environment)
         return environment
 
     def _lost(self, environment: Environment) -> ClosedError:
-        return closed(self.path, f"{environment.failure}; close this handle and open the index again")
+        return closed(self.path, f"{environment.ended}; close this handle and open the index again")
 
     @property
     def is_abandoned(self) -> bool:
         """Whether it is a writer's handle that was inherited through fork()."""
-        return bool(self._reason)
-
-    def _abandon(self) -> None:
-        """In a forked child: let go without touching the environment or the parent's lock."""
-        self._environment = None
-        if not self.writable:
-            # A thread that the child has not may have held it, and its snapshot ended before the fork.
-            self._opening, self._pinning, self._pin = threading.Lock(), threading.RLock(), None
-            self._was_inherited = True
-            registry.on_fork.add(weakref.WeakMethod(self._abandon))
-            return
-        self._reason = "this handle was inherited through fork() and belongs to the parent process"
-        if self._lock is not None:
-            self._lock.abandon()
+        environment = self._environment
+        return self.writable and environment is not None and environment.ended == INHERITED
 
     def close(self) -> None:
-        """Close the handle; the last one of a file closes its environment."""
+        """Close the handle; the last one of a file, or the last call in it, closes its environment."""
         # Interrupted anywhere, the handle is closed and the next writer is let in.
+        environment = self._environment
         self.is_closed, self._environment = True, None
         try:
-            registry.on_fork.discard(weakref.WeakMethod(self._abandon))
-            self._end_pin()
-            registry.close_unused(leaving=self)
+            self._pins = {}
+            if environment is not None:
+                registry.leave(environment, self)
         finally:
             if self._lock is not None:
                 try:
@@ -338,13 +320,9 @@ class Store:
                     self._lock.release()  # again, where Ctrl-C came on the way into it
 
     def __del__(self) -> None:
-        """Let the next writer in, and the space of a pinned snapshot."""
-        # What needs a lock is left to the next handle: `Registry.close_unused`.
-        if getattr(self, "_environment", None) is None:
-            return
-        if self._pin is not None:
-            self._pin.drop()
-        if self._lock is not None:
+        """Let the next writer in."""
+        environment = getattr(self, "_environment", None)
+        if environment is not None and self._lock is not None and environment.ended != INHERITED:
             self._lock.release()
             message = f"{self.path}: an index was open for writing and was not closed"
             warnings.warn(message, ResourceWarning, stacklevel=2)
@@ -358,133 +336,75 @@ class Store:
     def refresh(self) -> None:
         """Let go of a pinned snapshot; the next call takes the newest, and those under way keep theirs."""
         self.environment()
-        self._end_pin()
+        self._pins = {}
 
-    def _end_pin(self) -> None:
-        with self._pinning:
-            if self._pin is not None:
-                self._pin.end()
-
-    def _take_pin(self, environment: Environment, visitor: ReadTransaction) -> lmdb.Transaction:
-        """Return the transaction of the pinned snapshot, a new one where there is none."""
-        with self._pinning:
-            while self._pin is None or (txn := self._pin.enter(visitor)) is None:
-                self._pin = Pin(environment)
-            visitor.pin = self._pin
-            if self.is_closed:  # since the call began, and nothing else would end it
-                self._pin.end()
-            return txn
-
-    def _begin_read(self, visitor: ReadTransaction, buffers: bool) -> lmdb.Transaction:
-        """Enter the gate and begin to read; the visitor leaves, and ends a transaction that is not pinned."""
-        environment = self._environment
-        if environment is None or environment.failure:
-            environment = self.environment()
-        visitor.environment = environment
-        environment.gate.enter(visitor)
+    def _begin_read(self, call: ReadTransaction, buffers: bool) -> lmdb.Transaction:
+        """Begin a call and its snapshot, of the newest data file unless the handle has a pinned one."""
         for attempt in range(6):
-            while environment.failure:
-                if not environment.is_between_files:
-                    if environment.gate.is_closed:
-                        break
-                    raise self._lost(environment)  # while the gate was closed
-                environment.gate.leave(visitor)
-                visitor.environment = environment = self.environment()
-                environment.gate.enter(visitor)
+            pins = self._pins  # before the rest, for another thread may close or refresh meanwhile
+            environment = self._environment
+            if environment is None or environment.ended:
+                environment = self.environment()
+            call.environment = environment
+            calls.begin(call)
             try:
-                if self.is_pinned:
-                    pin = visitor.pin = self._pin
-                    if pin is not None and (kept := pin.enter(visitor)) is not None:
-                        return kept  # no process writes into a file that was replaced, and it stays open
-                    visitor.pin = None
-                    txn = self._take_pin(environment, visitor)
-                else:
-                    txn = begun(environment.env, buffers=buffers or environment.pages is None)
-                is_known = txn.id() == environment.checked_id
-                if is_known and time.monotonic() - environment.looked_at < _LOOK_AGAIN_SECONDS:
-                    return txn
-                if not self._moved_away(environment, txn):
-                    return txn
-                if visitor.pin is not None:
-                    visitor.pin.end()
-                    visitor.pin.leave(visitor)
-                else:
-                    txn.abort()
-                self._outside(environment, visitor, self._reopen)
+                if not environment.ended:  # by another thread, since it was looked at
+                    if self.is_pinned and (pin := pins.get(environment.serial)) is not None:
+                        call.pin = pin
+                        return pin.txn
+                    txn = self._begin(environment, buffers=buffers or environment.pages is None)
+                    if txn is not None and self.is_pinned:
+                        call.pin = pins.setdefault(environment.serial, Pin(environment, txn))
+                        return call.pin.txn
+                    if txn is not None:
+                        return txn
+                    calls.end(call)
+                    self._open_again(environment)
             except lmdb.PanicError:
-                environment.is_broken = True
-                self._outside(environment, visitor, self._reopen)
+                environment.ended = BROKEN
             except lmdb.ReadersFullError as exc:
                 if not environment.env.reader_check() and attempt > 2:
                     raise translated(exc, self.path) from exc
             except lmdb.Error as exc:
                 raise translated(exc, self.path) from exc
+            calls.end(call)
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
 
-    def _outside(self, environment: Environment, visitor: Visitor, action: Callable[[], None]) -> None:
-        environment.gate.leave(visitor)
-        try:
-            action()
-        finally:
-            environment.gate.enter(visitor)
-
-    def _moved_away(self, environment: Environment, txn: lmdb.Transaction) -> bool:
-        """Whether a compaction has put another file in its place; ClosedError where another process has."""
-        # It leaves its mark in the old file just before, which counts for nothing while that is in
-        # its place.
-        if not environment.databases or environment.bytes_in_place(self.data) is not None:
-            if environment.databases and txn.get(MOVED_KEY, db=environment.databases["meta"]) is None:
-                environment.checked_id = txn.id()
-            return False
-        # The mark may have come behind this snapshot.
-        with environment.env.begin() as newest:
-            is_marked = newest.get(MOVED_KEY, db=environment.databases["meta"]) is not None
-            if is_marked and os.path.exists(self.data):
-                return True
-        self._lose(environment)
-        return False
+    def _begin(self, environment: Environment, *, buffers: bool) -> lmdb.Transaction | None:
+        """Begin to read; ``None`` where a newer file has come beside this one."""
+        begin: Any = environment.env.begin  # its types tell views from copies; who uses them does not
+        txn: lmdb.Transaction = begin(buffers=buffers)
+        if not environment.databases:
+            return txn
+        if txn.id() != environment.checked_id:
+            environment.is_marked = txn.get(MOVED_KEY, db=environment.databases["meta"]) is not None
+            environment.checked_id = txn.id()
+        is_due = time.monotonic() - environment.looked_at > _LOOK_AGAIN_SECONDS
+        if not is_due and not environment.is_marked:
+            return txn
+        data = os.path.join(self.path, environment.name)  # another thread may have gone on with a newer one
+        is_gone = is_due and environment.bytes_in_place(data) is None
+        if is_gone:  # the mark may have come behind this snapshot
+            with environment.env.begin() as newest:
+                environment.is_marked = newest.get(MOVED_KEY, db=environment.databases["meta"]) is not None
+        if environment.is_marked and is_older(data):
+            return None
+        if is_gone:
+            self._lose(environment)
+        return txn
 
     def _lose(self, environment: Environment) -> None:
         """Give up a file that is not the one at the path any more. Raises ClosedError."""
-        environment.failure = (
-            environment.failure or f"{environment.missing} was replaced or removed while it was open"
-        )
-        if not environment.gate.is_closed:
-            raise self._lost(environment)
-
-    def _reopen(self) -> None:
-        """Change over to the file that now lies at the path."""
-        environment = self.environment()
-        with registry.lock, Exclusive(environment) as _exclusive:
-            identity = identity_of(self.data)
-            if identity == environment.identity and not environment.is_broken:
-                return  # another thread was first
-            # Whatever comes between here and the end: a handle works, or opens the file at its next use.
-            environment.failure = BETWEEN_FILES
-            registry.environments.pop(environment.identity, None)
-            environment.env.close()
-            env, _, identity = self._open_lmdb()
-            try:
-                self._last_page = -1
-                environment.change(env, identity, databases_of(env, self.path))
-                registry.environments[identity] = environment
-            except BaseException:
-                environment.failure = BETWEEN_FILES
-                env.close()
-                raise
-
-    def change_over(self) -> None:
-        """Change over to the file that this handle has put at the path."""
-        self._reopen()
-        self._last_page = -1  # a reader of this process may have been first
+        environment.ended = f"{environment.missing} was replaced or removed while it was open"
+        raise self._lost(environment)
 
     def require_in_place(self) -> None:
-        """Refuse a file that is no longer at its path, before its size is looked at there."""
-        if not os.path.exists(self.data):
+        """Refuse to go on where no data file is at the path any more."""
+        if not os.path.exists(data_file(self.path)):
             raise closed(
                 self.path,
-                f"{DATA_FILE} is not there any more: its folder was renamed or removed while the index was "
-                "open; close this handle, and open the index where it is now",
+                f"{os.path.basename(self.data)} is not there any more: its folder was renamed or removed "
+                "while the index was open; close this handle, and open the index where it is now",
             )
 
     # ---- writing ----
@@ -506,20 +426,25 @@ class Store:
             return self._commit(change, only_frees_space=True)
 
     def _commit(self, change: Callable[[WriteTransaction], Result], *, only_frees_space: bool) -> Result:
-        environment = self.environment()
-        if self._lock is not None:
-            self._lock.require_held()
-        file_bytes = environment.bytes_in_place(self.data)
-        if file_bytes is None:
-            self._lose(environment)
-        elif time.monotonic() - self._checked_readers > _READER_CHECK_SECONDS:
-            self._checked_readers = time.monotonic()
-            self._look_at_readers(environment, file_bytes)
         usable = None if only_frees_space else self._limit.usable_bytes
+        has_panicked = False
         while True:
+            environment = self.environment()
+            if self._has_renamed and is_older(self.data):
+                environment = self._open_again(environment)
+            if self._lock is not None:
+                self._lock.require_held()
+            file_bytes = environment.bytes_in_place(self.data)
+            if file_bytes is None:
+                self._lose(environment)
+            elif time.monotonic() - self._checked_readers > _READER_CHECK_SECONDS:
+                self._checked_readers = time.monotonic()
+                self._look_at_readers(environment, file_bytes)
             at, older = 0, b""
             try:
-                with Visit(environment.gate) as _visit:
+                with Call(environment):
+                    if environment.ended:
+                        continue  # by another thread, since it was looked at
                     env = environment.env
                     with env.begin(write=True, buffers=True) as txn:
                         pages, number = environment.pages or environment.look(txn), txn.id()
@@ -530,17 +455,16 @@ class Store:
                         result = change(WriteTransaction(txn, environment.databases))
                         if usable is not None and used_bytes(env, txn, environment.databases) > usable:
                             raise self._limit.reached(self.path, env.info()["map_size"])
-                    self.last_commit = number
+                    self.last_commit = environment.ids_from + number
                     if not only_frees_space:  # only a compaction leaves the mark, and it frees
                         environment.checked_id = number
                     self._lengthen_file(env, file_bytes or 0)
                     return result
             except lmdb.PanicError as exc:
-                if environment.is_broken:
+                if has_panicked:
                     raise translated(exc, self.path) from exc
                 # An earlier commit met an error; what it left is decided by the file.
-                environment.is_broken = True
-                self._reopen()
+                environment.ended, has_panicked = BROKEN, True
             except lmdb.MapFullError:
                 raise self._limit.reached(self.path, environment.info("map_size")) from None
             except lmdb.Error as exc:
@@ -550,7 +474,7 @@ class Store:
 
     def _look_at_readers(self, environment: Environment, file_bytes: int) -> None:
         """Free the slots of killed readers, and warn of a snapshot beside which the file grows and grows."""
-        with Visit(environment.gate) as _visit:
+        with Call(environment):
             # They pin pages until LMDB is made to look for them.
             freed = environment.env.reader_check()
             oldest = min(snapshots(environment.env), default=None)
@@ -608,6 +532,17 @@ class Store:
         for _ in range(2):
             self._commit(change_nothing, only_frees_space=True)
 
+    def supersede(self, new: str) -> None:
+        """Let a data file that is whole and durable be the index from now on; readers open it at their next
+        call."""
+        environment = self.environment()
+        self.commit(partial(WriteTransaction.put, database="meta", key=MOVED_KEY, value=b"1"), True)
+        self._has_renamed = True
+        data = next_data_file(self.data)
+        for suffix in LOCK_SUFFIX, "":
+            os.replace(new + suffix, data + suffix)
+        self._open_again(environment)
+
     def require_room(self, needed: int) -> None:
         """Refuse a compaction that has no room for a new file beside this one. Raises IndexFullError."""
         self.require_in_place()
@@ -620,13 +555,13 @@ class Store:
         return 0.0 if self._lock is None else self._lock.waited_seconds
 
     def snapshots(self) -> list[int]:
-        """Return the transaction id of each snapshot that any process reads."""
+        """Return the id of each snapshot of the newest data file that any process reads."""
         environment = self.environment()
-        with Visit(environment.gate) as _visit:
-            return [number for number, _ in snapshots(environment.env)]
+        with Call(environment):
+            return [environment.ids_from + number for number, _ in snapshots(environment.env)]
 
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""
-        self.require_in_place()
-        sizes = txn.sizes()
-        return {"file_bytes": os.stat(self.data).st_size, "used_bytes": sum(sizes.values()), **sizes}
+        sizes, mapped = txn.sizes(), txn.mapped_file()
+        file_bytes = os.stat(self.data).st_size if mapped is None else mapped.length()
+        return {"file_bytes": file_bytes, "used_bytes": sum(sizes.values()), **sizes}

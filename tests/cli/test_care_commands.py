@@ -8,6 +8,7 @@ from support.commands import Run
 from support.stored import flipped, store_values, stored_values
 
 import simindex
+from simindex.storage.folder import data_file
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_check_says_whether_something_is_wrong_and_what(run: Run, segments: str)
 
 def test_compact_makes_one_segment_and_says_what_it_gave_back(run: Run, segments: str) -> None:
     def size() -> int:
-        return Path(segments, "data.mdb").stat().st_size
+        return Path(data_file(segments)).stat().st_size
 
     done = run("compact", segments)
     assert (done.out, " bytes before, " in done.err) == ("", True)

@@ -112,11 +112,13 @@ def test_export_is_read_back_by_insert(run: Run, pages: str) -> None:
 def test_export_to_a_file_of_the_index_leaves_it_as_it_is(run: Run, pages: str, output: str) -> None:
     Path("link").symlink_to(f"{pages}/data.mdb")
     named = output if output == "link" else f"{pages}/{output}"
-    before = {path: path.read_bytes() for path in Path(pages).iterdir() if path.name != "lock.mdb"}
+    before = {path: path.read_bytes() for path in Path(pages).iterdir() if path.name != "data.mdb-lock"}
     result = run("export", pages, "-o", named)
     assert result.code == 2
     assert f"'--output': expected a file that belongs to no index, found {named}" in result.err
-    assert {path: path.read_bytes() for path in Path(pages).iterdir() if path.name != "lock.mdb"} == before
+    assert {
+        path: path.read_bytes() for path in Path(pages).iterdir() if path.name != "data.mdb-lock"
+    } == before
 
 
 def test_export_of_an_index_without_simhash_has_no_fingerprints(run: Run, rows_file: str) -> None:

@@ -44,7 +44,7 @@ CASES: list[tuple[Callable[[], object], dict[str, str]]] = [
     (lambda: link("a.jsonl", "b.jsonl"), {"sink": "x.jsonl", "removed": "b.jsonl"}),
     (nothing, {"sink": "x.jsonl", "removed": "seen/header"}),
     (nothing, {"sink": "x.jsonl", "removed": "seen/header", "into": "seen"}),
-    (nothing, {"sink": "x.jsonl", "removed": "seen/lock.mdb", "against": "seen"}),
+    (nothing, {"sink": "x.jsonl", "removed": "seen/data.mdb-lock", "against": "seen"}),
     (nothing, {"sink": "seen/x.jsonl", "into": "seen"}),
     (lambda: os.link("seen/data.mdb", "data"), {"sink": "x.jsonl", "removed": "data", "into": "seen"}),
     (lambda: link("seen/data.mdb", "data"), {"sink": "x.jsonl", "removed": "data"}),
@@ -68,7 +68,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {
         str(path): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "lock.mdb"
+        if path.is_file() and path.name != "data.mdb-lock"
     }
 
 

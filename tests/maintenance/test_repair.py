@@ -18,6 +18,7 @@ from support.stored import PAGE, flipped, record_key, store_values, stored_value
 
 import simindex
 from simindex import Config, CorruptIndexError, Layout, RepairReport, SimHashConfig, Sketch
+from simindex.storage.folder import data_file
 
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 600)}
 
@@ -237,9 +238,9 @@ def test_damage_all_over_the_file_leaves_nine_documents_in_ten(
         stored.insert_many((f"key {n}", sketch, {"n": n}) for n, sketch in enumerate(sketches))
         stored.compact()
     before = records_of(tmp_path / "i")
-    data = bytearray((tmp_path / "i" / "data.mdb").read_bytes())
+    data = bytearray(Path(data_file(tmp_path / "i")).read_bytes())
     damage(data)
-    (tmp_path / "i" / "data.mdb").write_bytes(data)
+    Path(data_file(tmp_path / "i")).write_bytes(data)
     assert not simindex.check(tmp_path / "i").ok
     report = simindex.repair(tmp_path / "i", tmp_path / "saved")
     after = records_of(tmp_path / "saved")

@@ -13,6 +13,7 @@ from simindex.format.chunks import hashes_of_shingle_keys
 from simindex.maintenance.new_index import opened
 from simindex.maintenance.stored_segment import StoredSegment
 from simindex.queries.view import EVERY
+from simindex.storage.folder import data_file
 
 CONFIG = Config(num_perm=16, containment=4)
 TINY = Layout(2, 3, 1)
@@ -108,13 +109,13 @@ def test_merged_resketched_and_repaired_indexes_have_the_same_samples(tmp_path: 
 
 def damage(path: Path, what: bytes) -> None:
     """Change a byte behind each place of some bytes in the data file."""
-    data = bytearray((path / "data.mdb").read_bytes())
+    data = bytearray(Path(data_file(path)).read_bytes())
     at = data.find(what)
     assert at >= 0
     while at >= 0:
         data[at] ^= 1
         at = data.find(what, at + 1)
-    (path / "data.mdb").write_bytes(data)
+    Path(data_file(path)).write_bytes(data)
 
 
 def test_a_damaged_table_is_found_and_repaired_without_the_samples_it_held(tmp_path: Path) -> None:

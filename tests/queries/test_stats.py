@@ -17,6 +17,7 @@ from support.truth import (
 
 import simindex
 from simindex import Config, Layout, Stats
+from simindex.storage.folder import data_file
 from simindex.tuning import compared_bits, expected_recall, rows_for, similarity_for
 
 
@@ -96,7 +97,7 @@ def test_every_byte_of_the_file_stands_in_a_part(tmp_path: Path) -> None:
         assert sum(stats.part_bytes.values()) == stats.file_bytes
         assert min(stats.part_bytes.values()) >= 0
         assert stats.used_bytes == stats.file_bytes - stats.part_bytes["free"]
-    assert compact.file_bytes == (tmp_path / "i" / "data.mdb").stat().st_size
+    assert compact.file_bytes == Path(data_file(tmp_path / "i")).stat().st_size
     tables = sum(compact.part_bytes[name] for name in compact.entries)
     assert compact.part_bytes["free"] < 20 * 4_096 < grown.part_bytes["free"]
     assert 0 < compact.part_bytes["filters"] < 0.3 * tables

@@ -91,7 +91,7 @@ def test_damaged_page_on_the_way_of_an_open_is_a_typed_error(made: SimpleNamespa
         for damage in damages(made.data, page):
             data = with_page(made.data, page, damage)
             (path / "data.mdb").write_bytes(data)
-            (path / "lock.mdb").unlink(missing_ok=True)
+            (path / "data.mdb-lock").unlink(missing_ok=True)
             answer = ask(child, path)
             assert answer in ("600", "CorruptIndexError", "FormatError"), (page, damage[:40], answer)
             if page not in (0, 1) and data != made.data:
@@ -186,7 +186,7 @@ def test_damaged_branch_of_records_never_ends_the_process(deep: SimpleNamespace,
     for page in branches_of_records(deep.data):
         for damage in damages(deep.data, page):
             (path / "data.mdb").write_bytes(with_page(deep.data, page, damage))
-            (path / "lock.mdb").unlink()
+            (path / "data.mdb-lock").unlink()
             found.add(ask(child, path))
     assert "0 CorruptIndexError CorruptIndexError CorruptIndexError CorruptIndexError" in found
     end(child)

@@ -23,9 +23,9 @@ from support.processes import Tell, ask, everything_from, forked, pipes_of, star
 import simindex
 from simindex import FormatError, IndexLockedError
 from simindex.storage.folder import (
-    COMPACT_FOLDER,
+    COMPACT_FILE,
     DATA_FILE,
-    LMDB_LOCK_FILE,
+    LOCK_SUFFIX,
     WRITER_LOCK_FILE,
     Mode,
     WriterLock,
@@ -112,12 +112,12 @@ def test_kill_at_any_time_of_opening_leaves_an_index_that_opens(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "names", [[], [WRITER_LOCK_FILE], [WRITER_LOCK_FILE, LMDB_LOCK_FILE, COMPACT_FOLDER]]
+    "names", [[], [WRITER_LOCK_FILE], [WRITER_LOCK_FILE, DATA_FILE + LOCK_SUFFIX, COMPACT_FILE]]
 )
 def test_place_with_nothing_but_traces_takes_a_new_index(tmp_path: Path, names: list[str]) -> None:
     """What a writer leaves that was killed before it made the data file."""
     for name in names:
-        (tmp_path / name).mkdir() if name == COMPACT_FOLDER else (tmp_path / name).touch()
+        (tmp_path / name).touch()
     require_place(tmp_path, "a")
     with pytest.raises(FileNotFoundError, match="no simindex index:"):
         require_place(tmp_path, "r")

@@ -187,7 +187,7 @@ def test_open_lmdb_takes_a_smaller_map_where_the_system_grants_no_larger_one(
         return really_open(path, map_size, **options)
 
     monkeypatch.setattr(lmdb, "open", stingy)
-    env, writable = open_lmdb(str(tmp_path), 1 << 30, create=True)
+    env, writable = open_lmdb(str(tmp_path / "data.mdb"), 1 << 30, create=True)
     assert (map_sizes, writable) == ([1 << 30, 1 << 29, 1 << 28], True)
     assert env.info()["map_size"] == 1 << 28
     env.close()
@@ -201,7 +201,7 @@ def test_open_lmdb_without_any_address_space_is_an_error(
 
     monkeypatch.setattr(lmdb, "open", none_left)
     with pytest.raises(SimIndexError, match="no address space for a map of"):
-        open_lmdb(str(tmp_path), 1 << 36, create=True)
+        open_lmdb(str(tmp_path / "data.mdb"), 1 << 36, create=True)
 
 
 def test_opening_beside_a_commit_of_another_process_lets_the_other_threads_run(tmp_path: Path) -> None:
@@ -211,7 +211,8 @@ def test_opening_beside_a_commit_of_another_process_lets_the_other_threads_run(t
         index.insert("a", ["a"])
     commits = start(
         "import lmdb, select, sys\n"
-        "with lmdb.open(sys.argv[1], max_dbs=8, lib_version=0) as env, env.begin(write=True):\n"
+        "env = lmdb.open(sys.argv[1] + '/data.mdb', subdir=False, max_dbs=8, lib_version=0)\n"
+        "with env, env.begin(write=True):\n"
         "    print('begun', flush=True)\n"
         "    told = select.select([sys.stdin], [], [], 10)[0]\n"
         "    print('told' if told else 'never told', flush=True)\n",
@@ -240,7 +241,7 @@ def test_opening_beside_a_commit_of_another_process_lets_the_other_threads_run(t
 
 def test_databases_of_another_kind_are_refused(tmp_path: Path) -> None:
     """The names are right, but one database keeps many values a key."""
-    env, _ = open_lmdb(str(tmp_path), 1 << 20, create=True)
+    env, _ = open_lmdb(str(tmp_path / "data.mdb"), 1 << 20, create=True)
     for name in DATABASES:
         env.open_db(name.encode(), dupsort=name == "groups")
     with pytest.raises(FormatError, match="database 'groups' has unknown flags"):

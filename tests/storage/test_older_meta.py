@@ -13,6 +13,7 @@ from support.stored import PAGE, with_page
 import simindex
 from simindex import CorruptIndexError, IndexFullError
 from simindex.storage.environment import WriteTransaction
+from simindex.storage.folder import data_file
 from simindex.storage.page_file import COMMIT_AT, metas_of, read_pages
 from simindex.storage.page_walk import wrong_numbers
 
@@ -36,7 +37,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     with simindex.open(path, "x") as index:
         for number in range(_COMMITS):
             index.insert(number, f"{number} is a number of its own")
-            found.append((path / "data.mdb").read_bytes())
+            found.append(Path(data_file(path)).read_bytes())
     return found
 
 
@@ -48,7 +49,7 @@ def numbers_of(path: Path) -> list[int]:
 def with_meta_of(states: list[bytes], older: int, page: int, path: Path) -> Path:
     path.mkdir(parents=True)
     older_page = states[older][page * PAGE : (page + 1) * PAGE]
-    (path / "data.mdb").write_bytes(with_page(states[-1], page, older_page))
+    Path(data_file(path)).write_bytes(with_page(states[-1], page, older_page))
     return path
 
 
@@ -86,7 +87,7 @@ def test_lost_write_of_the_last_meta_page_is_as_a_cut_before_it(states: list[byt
 
 
 def test_compaction_leaves_no_gap_between_the_numbers(tmp_path: Path) -> None:
-    """The first commit behind it goes on from the lock file's number, which others have open."""
+    """Each commit writes the page of its parity, from the first one of a new file on."""
     path = tmp_path / "i"
     with simindex.open(path, "x") as index:
         for number in range(40):
@@ -114,9 +115,9 @@ def test_half_written_meta_page_is_no_damage(states: list[bytes], tmp_path: Path
     page = metas_newest(states[-1])
     path = with_meta_of(states, _COMMITS - 3, page, tmp_path / "i")
     half = slice(page * PAGE + _WRITTEN_AT, page * PAGE + _WRITTEN_AT + written)
-    data = bytearray((path / "data.mdb").read_bytes())
+    data = bytearray(Path(data_file(path)).read_bytes())
     data[half] = states[-1][half]
-    (path / "data.mdb").write_bytes(data)
+    Path(data_file(path)).write_bytes(data)
     assert found_in(path) == []
     with simindex.open(path, "a") as index:
         assert set(index.keys()) == set(range(_COMMITS - 1))
@@ -131,18 +132,18 @@ def test_failed_commit_puts_the_older_meta_page_back(tmp_path: Path) -> None:
     with simindex.open(path, "x") as index:
         for number in range(4):
             index.insert(number, f"{number} is a number of its own")
-        before, newest = (path / "data.mdb").read_bytes(), max(numbers_of(path))
+        before, newest = Path(data_file(path)).read_bytes(), max(numbers_of(path))
 
         def fail(_: WriteTransaction) -> None:
             data = bytearray(before)
             page = (newest + 1) % 2 * PAGE
             data[page + _WRITTEN_AT : page + COMMIT_AT] = b"\1" * (COMMIT_AT - _WRITTEN_AT)
-            (path / "data.mdb").write_bytes(data)
+            Path(data_file(path)).write_bytes(data)
             raise lmdb.DiskError("Input/output error")
 
         with pytest.raises(IndexFullError):
             index._store.commit(fail)
-        assert (path / "data.mdb").read_bytes() == before
+        assert Path(data_file(path)).read_bytes() == before
         index.insert("more", "goes on as before")
     assert found_in(path) == []
 

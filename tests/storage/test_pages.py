@@ -16,7 +16,7 @@ from simindex import Config, Index, Layout, _kernel
 from simindex.queries.view import Snapshot
 from simindex.storage import page_file
 from simindex.storage.environment import ReadTransaction
-from simindex.storage.folder import Mode
+from simindex.storage.folder import Mode, data_file
 from simindex.storage.page_file import MappedFile, PageMap, read_pages
 
 lengths = st.integers(0, 40) | st.integers(1_900, 2_200) | st.integers(4_000, 4_200) | st.integers(0, 70_000)
@@ -129,7 +129,7 @@ def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_pa
         assert [m.key for m in index.query(TEXTS[5], 0.9)] == [5]
         _, now = snapshot_of(index)
         assert now is not mapped
-        assert os.fstat(now.place[2]).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
+        assert os.fstat(now.place[2]).st_ino == os.stat(data_file(tmp_path / "i")).st_ino
         assert os.fstat(descriptor).st_nlink == 0
         del last, mapped
         gc.collect()

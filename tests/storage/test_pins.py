@@ -1,4 +1,4 @@
-"""A pinned snapshot outlives compactions of other processes, and no walk mixes two."""
+"""A pinned snapshot outlives compactions, and no walk mixes two."""
 
 import os
 from collections.abc import Callable
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from support.faults import set_bound
+from support.stored import bare_store, held, put
 
 import simindex
-from simindex import Config, Index, SimIndexError
+from simindex import Config, SimIndexError
+from simindex.storage.store import Store
 
 CONFIG = Config(num_perm=32)
 COUNT = 2_500
@@ -67,22 +69,38 @@ def test_pin_outlives_compactions_of_another_process(tmp_path: Path) -> None:
         os.close(end)
 
 
-ENDS: dict[str, Callable[[Index, Index], object]] = {
-    "compaction": lambda index, _: index.compact(),
-    "refresh": lambda _, pinned: pinned.refresh(),
-}
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_walk_raises_when_its_pin_ends(tmp_path: Path, end: str) -> None:
+def test_walk_goes_on_behind_a_compaction_and_raises_when_its_pin_ends(tmp_path: Path) -> None:
     made(tmp_path / "i")
     with simindex.open(tmp_path / "i", "r", refresh="manual") as pinned:
-        walks = iter(pinned), iter(pinned.items())
-        assert next(walks[0]) == next(walks[1])[0] == 0
+        walks = iter(pinned), iter(pinned), iter(pinned.items())
+        assert next(walks[0]) == next(walks[1]) == next(walks[2])[0] == 0
         with simindex.open(tmp_path / "i", "r+") as index:
             index.remove_many(range(1_000, COUNT))
-            ENDS[end](index, pinned)
-        for walk in walks:
+            index.compact()
+            assert list(index) == list(range(1_000))
+        assert list(walks[0]) == list(range(1, COUNT))
+        pinned.refresh()
+        for walk in walks[1:]:
             with pytest.raises(SimIndexError, match="begin again"):
                 list(walk)
         assert list(pinned) == list(range(1_000))
+
+
+@pytest.mark.parametrize("end", [Store.refresh, Store.close])
+def test_call_under_way_keeps_the_pinned_snapshot_that_its_handle_gives_up(
+    tmp_path: Path, end: Callable[[Store], None]
+) -> None:
+    """It would read pages that a writer has used again; the last call lets go of them."""
+    store = bare_store(tmp_path / "i")
+    put(store, "groups", key=b"value")
+    pinned = Store(tmp_path / "i", "r", pinned=True)
+    with pinned.reading() as txn:
+        end(pinned)
+        put(store, "groups", key=b"newer", other=b"more")
+        assert bytes(txn.get("groups", b"key") or b"") == b"value"
+        assert len(store.snapshots()) == 1
+    assert store.snapshots() == []
+    if end is Store.refresh:
+        assert held(pinned, "groups") == {b"key": b"newer", b"other": b"more"}
+        pinned.close()
+    store.close()

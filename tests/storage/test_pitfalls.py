@@ -42,11 +42,10 @@ def check_whole(path: Path) -> None:
 def test_lmdb_is_opened_with_the_flags_that_a_power_cut_stands(path: Path) -> None:
     with simindex.open(path) as index:
         flags = index._store.environment().env.flags()
-    assert {name for name in ("sync", "metasync", "lock", "subdir") if flags[name]} == {
+    assert {name for name in ("sync", "metasync", "lock") if flags[name]} == {
         "sync",
         "metasync",
         "lock",
-        "subdir",
     }
     assert not flags["writemap"]
     assert not flags["map_async"]
@@ -91,8 +90,8 @@ def test_lock_file_of_lmdb_that_is_gone_is_noticed(
     set_bound(monkeypatch, "seconds between looks for a new file", 0.0)
     with simindex.open(path, mode) as index:
         assert len(index) == 20
-        (path / "lock.mdb").unlink()
-        with pytest.raises(ClosedError, match=r"lock\.mdb was replaced or removed") as raised:
+        (path / "data.mdb-lock").unlink()
+        with pytest.raises(ClosedError, match=r"data\.mdb-lock was replaced or removed") as raised:
             index.insert(20, text(20)) if mode == "r+" else len(index)
         assert raised.value.path == str(path)
     check_whole(path)
@@ -103,7 +102,7 @@ import sys, tempfile
 import simindex
 opened = []
 def watch(event, arguments):
-    if event == "open" and str(arguments[0]).endswith("lock.mdb"):
+    if event == "open" and str(arguments[0]).endswith("-lock"):
         opened.append(arguments)
 sys.addaudithook(watch)
 path, folder = sys.argv[1:]
@@ -141,7 +140,7 @@ PINNED = (
 @pytest.fixture
 def keeper(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """A handle that has made a lock file with room for few readers, which holds for all who come later."""
-    (path / "lock.mdb").unlink()
+    (path / "data.mdb-lock").unlink()
     set_bound(monkeypatch, "readers of a file", 5)
     with simindex.open(path, "r") as index:
         yield index

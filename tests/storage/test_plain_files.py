@@ -14,7 +14,7 @@ import simindex
 from simindex import Config, FormatError, Index
 
 SMALL = Config(num_perm=16)
-FILES = ["data.mdb", "header", "lock.mdb", "writer.lock"]
+FILES = ["data.mdb", "header", "data.mdb-lock", "writer.lock"]
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def test_other_than_a_plain_file_is_refused_by_name_in_every_mode(
     assert not (path.parent / "target").exists()
 
 
-@pytest.mark.parametrize("make", [dangling_link, os.mkfifo, Path.touch])
-def test_other_than_a_folder_in_the_place_of_the_copy_is_refused(
+@pytest.mark.parametrize("make", [dangling_link, os.mkfifo, Path.mkdir])
+def test_other_than_a_file_in_the_place_of_the_copy_is_refused(
     path: Path, make: Callable[[Path], None]
 ) -> None:
     make(path / "compact.tmp")
     for mode in ALL_MODES:
-        with pytest.raises(FormatError, match=r"compact\.tmp: expected a folder, found a "):
+        with pytest.raises(FormatError, match=r"compact\.tmp: expected a file, found a "):
             simindex.open(path, mode)
 
 
@@ -131,7 +131,8 @@ def test_new_index_has_the_permissions_asked_for_whatever_the_umask(
         index.insert(1, ["one"])
         assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, of_files)
         index.compact()
-    assert {name: permissions(path / name) for name in FILES} == dict.fromkeys(FILES, of_files)
+    files = [name.replace("data.mdb", "data.1.mdb") for name in FILES]
+    assert {file.name: permissions(file) for file in path.iterdir()} == dict.fromkeys(files, of_files)
     assert permissions(path) == (folder or 0o777 & ~umask)
     assert permissions(tmp_path / "above") == 0o777 & ~umask
 
@@ -157,7 +158,7 @@ def test_files_that_are_made_later_are_as_private_as_the_data_file(path: Path, m
     simindex.open(path, mode).close()
     found = {file.name: permissions(file) for file in path.iterdir()}
     assert found == dict.fromkeys(found, 0o600)
-    assert {"data.mdb", "lock.mdb"} <= found.keys()
+    assert {"data.mdb", "data.mdb-lock"} <= found.keys()
 
 
 @pytest.mark.parametrize(
@@ -180,13 +181,12 @@ def test_wrong_permissions_are_refused(
     assert not (tmp_path / "i").exists()
 
 
-def compacted(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Compact; returns (permissions of the copy, of its folder) before it gets those of the old file."""
-    seen: list[tuple[int, int]] = []
+def compacted(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Compact; returns the permissions of the copy and its lock file before they get those of the old one."""
+    seen: list[int] = []
 
-    def looking(keep_owner: Callable[..., None], file: int, old: os.stat_result) -> None:
-        copy = Path(index.path) / "compact.tmp" / "data.mdb"
-        seen.append((permissions(copy), permissions(copy.parent)))
+    def looking(keep_owner: Callable[..., None], file: str, old: os.stat_result) -> None:
+        seen.append(permissions(Path(file)))
         keep_owner(file, old)
 
     with monkeypatch.context() as patch:
@@ -200,21 +200,25 @@ def test_data_file_keeps_its_permissions_and_the_copy_is_never_more_readable(
     path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     (path / "data.mdb").chmod(mode)
+    (path / "data.mdb-lock").chmod(lock := 0o666)  # so that more users may read
     with simindex.open(path) as index:
-        assert compacted(index, monkeypatch) == [(0o600, 0o700)]
+        assert compacted(index, monkeypatch) == [0o600, 0o600]
         assert list(index) == [1]
-    assert permissions(path / "data.mdb") == mode
+    assert permissions(path / "data.1.mdb") == mode
+    assert permissions(path / "data.1.mdb-lock") == lock
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_data_file_keeps_its_owner_and_group(path: Path) -> None:
-    os.chown(path / "data.mdb", 12_345, 23_456)
-    (path / "data.mdb").chmod(0o660)
+    for name in ("data.mdb", "data.mdb-lock"):
+        os.chown(path / name, 12_345, 23_456)
+        (path / name).chmod(0o660)
     with simindex.open(path) as index:
         index.compact()
         assert list(index) == [1]
-    found = (path / "data.mdb").stat()
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12_345, 23_456, 0o660)
+    for name in ("data.1.mdb", "data.1.mdb-lock"):
+        found = (path / name).stat()
+        assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12_345, 23_456, 0o660)
 
 
 @pytest.mark.parametrize(("old", "new"), [(0o640, 0o600), (0o660, 0o600), (0o664, 0o644), (0o666, 0o666)])
@@ -224,8 +228,8 @@ def test_copy_whose_group_cannot_be_kept_lets_no_other_group_read(
     def forbidden(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr("simindex.storage.replacement.os.fchown", forbidden)
+    monkeypatch.setattr("simindex.storage.replacement.os.chown", forbidden)
     (path / "data.mdb").chmod(old)
     with simindex.open(path) as index:
         index.compact()
-    assert permissions(path / "data.mdb") == new
+    assert permissions(path / "data.1.mdb") == new

@@ -14,11 +14,10 @@ TESTS = Path(__file__).parents[1]
 
 
 def run_hidden(*arguments: str | Path) -> None:
-    """Run tests with the calls hidden, but the one that forks: without a list of maps a child is refused."""
+    """Run tests with the calls hidden."""
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "support.portable"]
-    fork = "test_child_that_opens_the_file_takes_no_snapshot_from_the_parents_threads"
     done = subprocess.run(
-        [*command, "-k", f"not {fork}", *arguments],
+        [*command, *arguments],
         cwd=TESTS.parent,
         env=os.environ | {"PYTHONPATH": str(TESTS)},
         capture_output=True,

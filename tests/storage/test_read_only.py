@@ -105,8 +105,8 @@ def test_files_that_may_not_be_written_are_read_where_the_lock_file_may_be(
     try:
         refused = printed(TRY, made, below=WITHOUT_RIGHTS)
         assert refused.startswith(f"{made}: no permission to write (")
-        assert "readers note in lock.mdb what they read. Let them write it" in refused
-        (made / "lock.mdb").chmod(0o666)
+        assert "name ends in -lock. Let them write that" in refused
+        (made / "data.1.mdb-lock").chmod(0o666)
         writer = f"PermissionError {made / 'writer.lock'}\n"
         assert printed(READ, made, tmp_path / "backup", below=WITHOUT_RIGHTS) == writer
     finally:

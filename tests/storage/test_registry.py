@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import lmdb
 import pytest
@@ -14,8 +14,7 @@ from support.stored import bare_store, held, put
 
 import simindex
 from simindex import SimIndexError
-from simindex.storage import replacement
-from simindex.storage.environment import Environment
+from simindex.storage.environment import Environment, calls
 from simindex.storage.folder import identity_of
 from simindex.storage.registry import registry
 from simindex.storage.store import Store
@@ -28,21 +27,19 @@ def test_handles_of_one_file_share_an_environment_until_the_last_is_closed(tmp_p
     identity = identity_of(store.data)
     environment = store.environment()
     assert reader.environment() is environment is registry.environments[identity]
-    assert set(environment.handles) == {store, reader}
+    del environment
     store.close()
-    assert registry.environments[identity] is environment
+    assert registry.environments[identity] is reader.environment()
     assert held(reader, "meta") == {b"config": b"header", b"manifest": b"one"}
     reader.close()
     assert identity not in registry.environments
 
 
 def test_child_that_opens_the_file_takes_no_snapshot_from_the_parents_threads(tmp_path: Path) -> None:
-    """An ended transaction keeps its slot until it is thrown away; then another call of the parent has it."""
     store = bare_store(tmp_path / "i")
     env = store.environment().env
-    ended = [env.begin() for _ in range(3)]
-    for txn in ended:
-        txn.abort()
+    pinned = Store(tmp_path / "i", "r", pinned=True)
+    assert held(pinned, "meta")
     read, write = os.pipe()
 
     def work(tell: Tell) -> None:
@@ -51,17 +48,16 @@ def test_child_that_opens_the_file_takes_no_snapshot_from_the_parents_threads(tm
             tell(bytes(txn.get("meta", b"manifest") or b"").decode())
 
     pid, pipe = forked(work)
-    ended.clear()
-    del txn
     with store.reading() as one, store.reading() as other:
         before = env.readers()
-        assert len(before.splitlines()) == 3  # with the heading
+        assert len(before.splitlines()) == 4  # with the heading
         os.write(write, b".")
         assert os.waitpid(pid, 0)[1] == 0
         assert env.readers() == before
         for found in (one, other):
             assert bytes(found.get("meta", b"manifest") or b"") == b"one"
     assert everything_from(pipe) == ["one"]
+    pinned.close()
     store.close()
     os.close(read)
     os.close(write)
@@ -71,7 +67,7 @@ def test_file_of_a_call_that_the_fork_came_in_the_middle_of_is_not_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal handler may fork on the thread that is inside; closing what it inherits would harm it."""
-    monkeypatch.setattr("simindex.storage.registry._FORK_WAIT_SECONDS", 0.01)
+    set_bound(monkeypatch, "seconds that a fork waits", 0.01)
     store = bare_store(tmp_path / "i")
 
     def work(tell: Tell) -> None:
@@ -88,18 +84,6 @@ def test_file_of_a_call_that_the_fork_came_in_the_middle_of_is_not_opened_again(
     store.close()
 
 
-class _Watched:
-    """LMDB's environment of a new file, which notes what is asked of it while a fork would not wait."""
-
-    def __init__(self, env: lmdb.Environment, outside: list[str]) -> None:
-        self._env, self._outside = env, outside
-
-    def __getattr__(self, name: str) -> Any:
-        if not registry.building.locked():
-            self._outside.append(f"new file: {name}")
-        return getattr(self._env, name)
-
-
 def test_lmdb_is_asked_nothing_that_a_fork_would_not_wait_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,16 +91,14 @@ def test_lmdb_is_asked_nothing_that_a_fork_would_not_wait_for(
     outside = list[str]()
 
     def env_of(environment: Environment) -> lmdb.Environment:
-        if environment.gate.is_empty and not environment.gate.is_closed:
+        if not calls.of(environment) and not registry.lock.locked():
             outside.append(sys._getframe(1).f_code.co_qualname)
         return cast("lmdb.Environment", vars(environment)["env"])
 
     def set_env(environment: Environment, env: lmdb.Environment) -> None:
         vars(environment)["env"] = env
 
-    open_new = replacement._open
     monkeypatch.setattr(Environment, "env", property(env_of, set_env), raising=False)
-    monkeypatch.setattr(replacement, "_open", lambda *given: _Watched(open_new(*given), outside))
     set_bound(monkeypatch, "seconds between looks for dead readers", -1.0)
     with (
         simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index,

@@ -1,24 +1,24 @@
-"""A copy in the data file's place: readers change over, and nothing else is seen of it."""
+"""A compacted file beside the old one: readers change over, and nothing else is seen of it."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
-from support.indexes import BATCHES, LAYOUT, SMALL, check, insert
+from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, insert
 from support.processes import ask, end, start
-from support.stored import bare_store, held, put
+from support.stored import bare_store, data_of, held, put
 
 import simindex
 from simindex import IndexFullError
 from simindex.changes.session import clear_unnamed
 from simindex.format.meta import Manifest
-from simindex.storage.folder import COMPACT_FOLDER
+from simindex.storage.folder import COMPACT_FILE
 from simindex.storage.store import Store
 
 
 def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
-    """Readers that were there before, that come while it happens, and the writer go on, whatever the parity
-    of LMDB's transaction numbers is."""
+    """Readers that were there before, that come while it happens, and the writer go on."""
     path = tmp_path / "i"
     code = (
         "import sys, simindex\n"
@@ -42,7 +42,7 @@ def test_compact_is_followed_by_reading_processes(tmp_path: Path) -> None:
         index.insert("after", "still takes inserts")
 
 
-@pytest.mark.parametrize("step", ["os.fsync", "Path.mkdir"])
+@pytest.mark.parametrize("step", ["sync", "_open"])
 def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -58,26 +58,68 @@ def test_compaction_without_space_is_an_error_and_leaves_the_index_as_it_was(
             with pytest.raises(IndexFullError, match="No space left") as raised:
                 index.compact()
         assert (raised.value.errno, str(raised.value).count(str(path))) == (errno.ENOSPC, 1)
-        files = {"data.mdb", "header", "lock.mdb", "writer.lock"}
+        files = {"data.mdb", "header", "data.mdb-lock", "writer.lock"}
         assert {file.name for file in path.iterdir()} == files
-        mode = (path / "data.mdb").stat().st_mode
+        mode = data_of(path).stat().st_mode
         for _ in range(2):
             check(index, range(BATCHES))
             index.compact()
-        assert (path / "data.mdb").stat().st_mode == mode
+        assert data_of(path).stat().st_mode == mode
 
 
 def test_mark_in_a_file_that_is_in_its_place_counts_for_nothing_and_is_taken_back(tmp_path: Path) -> None:
     """What a compaction leaves that was killed just before the rename."""
     store = bare_store(tmp_path / "i")
     put(store, "meta", moved=b"1")
-    (tmp_path / "i" / COMPACT_FOLDER).mkdir()
-    (tmp_path / "i" / COMPACT_FOLDER / "data.mdb").write_bytes(b"half a copy")
+    (tmp_path / "i" / COMPACT_FILE).write_bytes(b"half a copy")
     reader = Store(tmp_path / "i", "r")
     assert held(reader, "meta")[b"moved"] == b"1"
     clear_unnamed(store, Manifest())
     assert held(reader, "meta") == {b"config": b"header", b"manifest": b"one"}
-    assert not (tmp_path / "i" / COMPACT_FOLDER).exists()
+    assert not (tmp_path / "i" / COMPACT_FILE).exists()
     clear_unnamed(store, Manifest())  # without effect
     reader.close()
     store.close()
+
+
+def test_file_that_a_killed_compaction_has_left_is_removed_by_the_next_writer(tmp_path: Path) -> None:
+    """It was killed just before it removed the old file: readers go by the newer one."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=LAYOUT) as index:
+        insert(index, 0)
+        old = data_of(path).read_bytes()
+        index.compact()
+        insert(index, 1)
+    (path / "data.mdb").write_bytes(old)
+    with simindex.open(path, "r") as reader:
+        assert len(reader) == 2 * BATCH
+    with simindex.open(path) as index:
+        check(index, range(2))
+    assert {file.name for file in path.iterdir()} == {
+        "data.1.mdb",
+        "data.1.mdb-lock",
+        "header",
+        "writer.lock",
+    }
+
+
+def test_file_that_the_last_user_leaves_is_closed(tmp_path: Path) -> None:
+    """Its space is free then: a pinned handle holds it until its refresh."""
+    path = tmp_path / "i"
+
+    def open_files() -> set[str]:
+        links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+        found = [os.readlink(link) for link in links if os.path.islink(link)]
+        return {os.path.basename(name) for name in found if name.startswith(f"{path}/data")}
+
+    with simindex.open(path, "x", SMALL, layout=LAYOUT) as index:
+        insert(index, 0)
+        with simindex.open(path, "r", refresh="manual") as pinned:
+            index.compact()
+            insert(index, 1)
+            assert len(pinned) == BATCH
+            assert len(open_files()) == 4
+            pinned.refresh()
+            assert len(pinned) == 2 * BATCH
+            assert open_files() == {"data.1.mdb", "data.1.mdb-lock"}
+    assert open_files() == set()

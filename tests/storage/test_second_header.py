@@ -102,7 +102,7 @@ def test_repair_reads_the_header_beside_a_file_that_has_lost_every_copy_of_it(pa
 
 
 def test_header_that_is_left_alone_is_no_place_for_a_new_index(path: Path) -> None:
-    for name in ("data.mdb", "lock.mdb"):
+    for name in ("data.mdb", "data.mdb-lock"):
         (path / name).unlink()
     with pytest.raises(CorruptIndexError, match=r"data\.mdb is gone, and the second copy"):
         simindex.open(path, "a")

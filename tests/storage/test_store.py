@@ -11,7 +11,7 @@ from support.texts import SMALL, TINY_LAYOUT, Held, assert_holds, batch, documen
 
 import simindex
 from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout
-from simindex.storage.environment import WriteTransaction
+from simindex.storage.environment import WriteTransaction, calls
 from simindex.storage.store import Store
 
 
@@ -146,5 +146,5 @@ def test_errors_of_lmdb_inside_a_transaction_are_translated(tmp_path: Path) -> N
         raise lmdb.CorruptedError("MDB_CORRUPTED")
     with pytest.raises(IndexFullError, match="the disk did not take the commit"):
         store.commit(fail)
-    assert store.environment().gate.is_empty
+    assert not calls.of(store.environment())
     store.close()

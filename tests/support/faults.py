@@ -81,7 +81,7 @@ BOUNDS = {
     "documents of a commit of a repair": "maintenance.repair:BATCH",
     "readers of a file": "storage.lmdb_file:MAX_READERS",
     "seconds between looks for a new file": "storage.store:_LOOK_AGAIN_SECONDS",
-    "seconds between looks of who waits": "storage.environment:_LOOK_AGAIN_SECONDS",
+    "seconds that a fork waits": "storage.environment:FORK_WAIT_SECONDS",
     "seconds between looks for dead readers": "storage.store:_READER_CHECK_SECONDS",
 }
 """Bound -> where it lies."""

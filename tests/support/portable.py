@@ -2,10 +2,7 @@
 
 import os
 
-from simindex import system
-
 
 def pytest_configure() -> None:
     for name in ("posix_fadvise", "sched_getaffinity"):
         delattr(os, name)
-    system._MAPS = "/no such file"

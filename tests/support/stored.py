@@ -27,10 +27,16 @@ from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.segments.build import SegmentData, segment_puts
 from simindex.segments.directory import Segment
 from simindex.storage.environment import WriteTransaction
+from simindex.storage.folder import data_file
 from simindex.storage.lmdb_file import pages_bytes
-from simindex.storage.replacement import NewFile, replace_file
 from simindex.storage.store import Store
 from support.texts import uint64s
+
+
+def data_of(path: str | os.PathLike[str]) -> Path:
+    """The data file of an index, which has another name after each compaction."""
+    return Path(data_file(path))
+
 
 # ---- lmdb pages ----
 
@@ -42,8 +48,10 @@ _HEADER, _NODE, _DATABASE = struct.Struct("<QHHHH"), struct.Struct("<HHHH"), str
 def compacted(source: Path, target: Path) -> Path:
     """A copy of an index's file without free pages, so that every page is one in use."""
     target.mkdir()
-    with lmdb.open(str(source), max_dbs=16, readonly=True, lock=False, lib_version=0) as env:
-        env.copy(str(target), compact=True)
+    with lmdb.open(
+        data_file(source), subdir=False, max_dbs=16, readonly=True, lock=False, lib_version=0
+    ) as env:
+        env.copy(str(target / "data.mdb"), compact=True)
     return target
 
 
@@ -150,7 +158,7 @@ def record_key(number: int) -> bytes:
 
 def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
     """List of (database, key, value)."""
-    with lmdb.open(str(path), max_dbs=16, readonly=True, lib_version=0) as env:
+    with lmdb.open(data_file(path), subdir=False, max_dbs=16, readonly=True, lib_version=0) as env:
         handles = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
         with env.begin() as txn:
             return [(name, key, value) for name in DATABASES for key, value in txn.cursor(db=handles[name])]
@@ -158,7 +166,8 @@ def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
 
 def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]]) -> None:
     """Store (database, key, value) each, past simindex; a value of None deletes the key."""
-    with lmdb.open(str(path), max_dbs=16, map_size=1 << 24, sync=False, lib_version=0) as env:
+    data, size = data_file(path), 1 << 24
+    with lmdb.open(data, subdir=False, max_dbs=16, map_size=size, sync=False, lib_version=0) as env:
         handles = {name: env.open_db(name.encode()) for name in DATABASES}
         with env.begin(write=True) as txn:
             for name, key, value in changes:
@@ -309,18 +318,6 @@ def give_back(store: Store) -> int:
         if found < needed:
             return needed
     raise AssertionError("the file is as long as its pages")
-
-
-def copy_in_place(store: Store) -> None:
-    """Copy every database into a new file, and let it take the place of the old one, as a compaction does."""
-
-    def build(new: NewFile) -> bool:
-        for database in DATABASES:
-            with store.reading() as txn:
-                new.copy(txn, database)
-        return True
-
-    assert replace_file(store, build)
 
 
 def held(store: Store, database: str) -> dict[bytes, bytes]:

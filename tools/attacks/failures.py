@@ -25,6 +25,7 @@ from attacks import faults, script
 from attacks.children import OTHER, RIGHT, UNTYPED, WRONG, run_child
 from attacks.script import State, Step
 from simindex import ClosedError, Index, Layout, SimIndexError
+from simindex.storage.folder import data_file
 
 MODES = ("files", "lmdb memory", "python memory")
 """What fails: a call about files; LMDB's malloc; an allocation of Python's own, of what uses its allocators,
@@ -92,11 +93,11 @@ class _Trial:
 
     def keep(self) -> None:
         # The data file alone: a lock file that is opened and closed would lose the process's locks.
-        shutil.copyfile(self.path / "data.mdb", self._kept)
+        shutil.copyfile(data_file(self.path), self._kept)
 
     def put_back(self) -> None:
         self.index.close()
-        shutil.copyfile(self._kept, self.path / "data.mdb")
+        shutil.copyfile(self._kept, data_file(self.path))
         self.index = script.open_index(self.path, self._layout)
 
     def open_again(self) -> None:

@@ -22,6 +22,7 @@ from attacks import script
 from attacks.children import RIGHT, TYPED, UNTYPED, WRONG, run_child
 from attacks.script import State, Step
 from simindex import Index, IndexFullError
+from simindex.storage.folder import data_file
 
 PART = 25
 """Steps of one process, and of one file system."""
@@ -104,7 +105,7 @@ def _filled(place: Path, room: int) -> Iterator[None]:
 def _limited(path: Path, room: int) -> Iterator[None]:
     """Let no file become longer than the data file by more than that."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    size = (path / "data.mdb").stat().st_size + room
+    size = os.stat(data_file(path)).st_size + room
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield

@@ -22,8 +22,9 @@ from attacks import files
 from attacks.children import RIGHT, TYPED, WRONG, run_child
 from attacks.files import kind_of
 from attacks.rescue import Trial, answers_of, held_by, judge, with_forks
+from simindex.storage.folder import data_file
 
-LOCK = "lock.mdb"
+LOCK = "*-lock"
 STATES = {
     "after commits": (False, 4),
     "behind a compaction": (True, 0),
@@ -106,7 +107,7 @@ def _build(folder: Path, compacted: bool, num_commits: int) -> Whole:
 
 
 def _meta_pages(folder: Path) -> bytes:
-    with (folder / "data.mdb").open("rb") as file:
+    with open(data_file(folder), "rb") as file:
         return file.read(2 * files.PAGE)
 
 
@@ -122,7 +123,7 @@ def run_trial(whole: Whole, work_folder: Path, state: str, locked: bool, part: i
     folder = work_folder / "damaged"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(whole.folder, folder, ignore=None if locked else shutil.ignore_patterns(LOCK))
-    field, note = _damage(whole, folder / "data.mdb", part)
+    field, note = _damage(whole, Path(data_file(folder)), part)
     found = judge(folder, whole.answers, [whole.held], whole.before)
     end, wrote = run_child(partial(with_forks, partial(_written, folder, whole.held)), _SECONDS)
     outcome, why = (end, str(wrote)) if end is not None else wrote

@@ -36,6 +36,7 @@ from attacks.files import kind_of
 from simindex import Index, Layout
 from simindex.maintenance import subprocess_call as upkeep_child
 from simindex.maintenance.repair import MARKS_LOST, META_LOST
+from simindex.storage.folder import data_file
 
 STALE_PAGE, STALE_FILE = "stale page", "stale file"
 DAMAGES = (*files.DAMAGES, STALE_PAGE, STALE_FILE)
@@ -107,7 +108,7 @@ def _build(folder: Path, layout: Layout, compacted: bool) -> Whole:
         index.remove_many(range(0, _DOCUMENTS, 13))
         if compacted:
             index.compact()
-    shutil.copyfile(folder / "data.mdb", folder / "older.mdb")
+    shutil.copyfile(data_file(folder), folder / "older.mdb")
     with simindex.open(folder, "r") as index:
         older, older_answers = held_by(index), answers_of(index)
     with clock, simindex.open(folder) as index:
@@ -277,7 +278,7 @@ def run_trial(whole: dict[str, Whole], work_folder: Path, seed: int, number: int
     folder = work_folder / "damaged"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(index.folder, folder, ignore=shutil.ignore_patterns("older.mdb"))
-    note = _damage(index, folder / "data.mdb", kind, chance)
+    note = _damage(index, Path(data_file(folder)), kind, chance)
     expected = index.older_answers if kind == STALE_FILE else index.answers
     allowed = {STALE_FILE: [index.older], STALE_PAGE: [index.held, index.older]}.get(kind, [index.held])
     found = judge(folder, expected, allowed, index.older)

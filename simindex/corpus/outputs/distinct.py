@@ -12,6 +12,7 @@ from pathlib import Path
 from simindex.corpus.outputs.output import temporary
 from simindex.errors import ArgumentValueError
 from simindex.remote import is_remote
+from simindex.storage.folder import is_index
 
 
 def require_distinct(
@@ -85,5 +86,5 @@ def _is_of_folder(path: str, folder: str) -> bool:
 def _is_of_an_index(path: str, indexes: Iterable[str]) -> bool:
     """Return whether a path is of one of these indexes, or lies in the folder of any."""
     folder = Path(os.path.realpath(path)).parent
-    is_inside = not is_remote(path) and all((folder / name).is_file() for name in ("data.mdb", "header"))
+    is_inside = not is_remote(path) and is_index(folder) and (folder / "header").is_file()
     return is_inside or any(_is_of_folder(path, index) for index in indexes)

@@ -27,6 +27,7 @@ from attacks.killing.process import LIFE, Kill, Tell, judged, killed
 from simindex.cli import main
 from simindex.corpus.dedup import writer_loop as dedup_work
 from simindex.maintenance import backup_parts, new_index
+from simindex.storage.folder import data_file, is_index
 
 _SECONDS = 300.0
 _LONGEST_SECONDS = {"dedup": 1.0, "repair": 0.6}
@@ -183,8 +184,8 @@ def _content(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def _bytes_of(path: Path) -> bytes:
-    if path.is_file() or (path / "data.mdb").exists():
-        return (path if path.is_file() else path / "data.mdb").read_bytes()
+    if path.is_file() or is_index(path):
+        return (path if path.is_file() else Path(data_file(path))).read_bytes()
     return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
 
 
