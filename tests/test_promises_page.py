@@ -33,11 +33,11 @@ def functions_of(file: str) -> set[str]:
 
 
 def test_every_promise_names_a_test_that_is_there() -> None:
-    promises = (DOCS / "promises.md").read_text().partition("\n## Mutants\n")[0]
+    promises = (DOCS / "promises.md").read_text().partition("\n## What the promises rest on\n")[0]
     rows = [line for line in promises.splitlines() if line.startswith("* ")]
-    assert rows
+    assert len(rows) == 5
     for row in rows:
-        named = re.fullmatch(r"\* .+\. `([\w/]+\.py)::(test_\w+)`: .+\.", row)
+        named = re.fullmatch(r"\* .+\. `([\w/]+\.py)::(test_\w+)`", row)
         assert named, row
         assert named[2] in functions_of(named[1]), row
 
