@@ -19,9 +19,10 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from simindex.cli.failures import in_options
@@ -225,6 +226,16 @@ def counted_bad(tally: Tally) -> str:
     """Return how many bad rows were skipped, and how many bad files, if any."""
     files = f" and {counted(tally.bad_files, 'bad file')}" if tally.bad_files else ""
     return counted(tally.bad, "bad row") + files
+
+
+def some_of(names: Iterable[str], count: int, most: int) -> str:
+    """Return the first of so many names, and how many more there are.
+
+    >>> some_of(["a", "b", "c"], 3, 2), some_of(["a"], 1, 2)
+    ('a, b and 1 more', 'a')
+    """
+    more = f" and {count - most:,} more" if count > most else ""
+    return ", ".join(islice(names, most)) + more
 
 
 def note_tally(tally: Tally, *, says_bad: bool = True) -> None:

@@ -14,13 +14,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from simindex.all_pairs.plan import DEFAULT_MAX_RUN, DEFAULT_MEMORY_BYTES
 from simindex.all_pairs.ranges import scheme_of_config
 from simindex.batching import ahead
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
 from simindex.checks import require_callable, require_int
 from simindex.config import Config
-from simindex.corpus.dedup.deduplicate import Job
+from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import Journal, digest_of
 from simindex.corpus.dedup.keep_per import KeepPer
 from simindex.corpus.dedup.orders import Keep
@@ -29,6 +31,7 @@ from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.rows import READ_AHEAD, rows_of_parts
 from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.dedup.steps import input_changed, plan_of_query
+from simindex.corpus.dedup.verdict_file import emptied_inputs
 from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import PathEntries
 from simindex.corpus.outputs.lines import LinesOutput
@@ -179,6 +182,7 @@ class _StagedJob(Job):
             by_lines=by_lines,
         )
         yield verdicts.decided_rows(parts if by_lines else ahead(parts, READ_AHEAD))
+        self.state.emptied = verdicts.emptied(self._entries.names)
         self._note_tally()
 
     def _write_parts(
@@ -193,6 +197,8 @@ class _StagedJob(Job):
         report.begin_at(None)
         counts = counts_of(stages)
         state.looked = int(counts["rows"].sum())
+        places = np.array([part.place for part in stages.parts], dtype=np.int64)
+        state.emptied = emptied_inputs(self._entries.names, places, counts["rows"], counts["removed"])
         journal.write()  # what is done now is not lost where the next step fails
         for number, _ in enumerate(tasks.run(write_part, stages, range(len(counts)))):
             rows, removed, bounded, _ = counts[number].tolist()

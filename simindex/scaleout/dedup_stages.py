@@ -129,7 +129,7 @@ def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
     stay = bounded[slice(*np.searchsorted(bounded, (first, first + count)))].tolist()
     gone = chain.from_iterable(_verdicts_of_part(stages, number, int(removed[number])) for number in parts)
     read = [PartRead(stages.parts[number], stages.lines[number], int(rows[number])) for number in parts]
-    return VerdictReader(read, merge(gone, ((number, None) for number in stay), key=itemgetter(0)))
+    return VerdictReader(read, merge(gone, ((number, None) for number in stay), key=itemgetter(0)), first)
 
 
 def _verdicts_of_part(stages: Stages, number: int, removed: int) -> Iterator[NumberedVerdict]:

@@ -44,7 +44,7 @@ def test_command_names_ten_inputs_and_counts_the_others(tmp_path: Path, inputs: 
     for copy in copies:
         write(copy, range(3))
     done = run("dedup", inputs[0], *copies, "-o", tmp_path / "out.jsonl")
-    assert f"{copies[9]} and 3 others\n" in done.err
+    assert f"{copies[9]} and 3 more\n" in done.err
     assert str(copies[10]) not in done.err
 
 

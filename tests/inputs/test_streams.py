@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.texts import zstd
 
 from simindex.inputs.streams import Stream
@@ -83,21 +81,3 @@ def test_stream_refuses_a_file_that_asks_for_a_larger_window(tmp_path: Path) -> 
             pytest.raises(refusals, match=r"too much memory|limit"),
         ):
             stream.file.read()
-
-
-@given(st.binary(), st.sampled_from(["ascii", "cp1252", "shift_jis", "utf-16-le", "gb18030"]))
-def test_stream_never_makes_text_of_bytes_that_are_none(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, encoding: str
-) -> None:
-    path = tmp_path_factory.mktemp("stream") / "a"
-    path.write_bytes(content)
-    with Stream(str(path), encoding=encoding) as stream:
-        found = stream.file.read()
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError:
-        assert b"\xff" in found
-        with pytest.raises(UnicodeDecodeError):
-            found.decode()
-    else:
-        assert found == text.encode()

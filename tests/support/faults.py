@@ -37,7 +37,7 @@ STEPS = {
     "prepare": "changes.session:Writer.prepare",
     "commit of the writer": "changes.session:Writer.commit",
     "look for a new document alone": "changes.if_new:Batch._matches_alone",
-    "end a step of a deduplication": "corpus.dedup.deduplicate:Job.advance",
+    "end a step of a deduplication": "corpus.dedup.job:Job.advance",
     "sketch rows": "corpus.dedup.steps:DedupSteps._sketch",
     "keep the sketches of rows": "corpus.dedup.sketches:SketchFiles.add",
     "ask other indexes": "corpus.dedup.other_indexes:_matches",

@@ -22,9 +22,10 @@ from simindex.cli.output import (
     note_tally,
     print_json,
     shows_progress,
+    some_of,
 )
 from simindex.config import Config, SimHashConfig
-from simindex.corpus.dedup.deduplicate import Job
+from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import JobError
 from simindex.corpus.dedup.paragraphs import Level
 from simindex.corpus.dedup.settings import JobSettings, Mode
@@ -311,8 +312,7 @@ def _summarise(job: Job, output: str, as_json: bool) -> None:
         note(f"{counted(state.documents, 'document')}, {dropped}; their paragraphs:")
     note_rows(state, counted_bad(job.tally), noun)
     if state.emptied:
-        names, others = ", ".join(state.emptied[:_MOST_NAMES]), len(state.emptied) - _MOST_NAMES
-        note(f"nothing stayed of: {names}{f' and {others:,} others' if others > 0 else ''}")
+        note(f"nothing stayed of: {some_of(state.emptied, len(state.emptied), _MOST_NAMES)}")
     note_found(job.missed, job.found_above(_STEP))
 
 

@@ -26,6 +26,7 @@ from simindex.cli.output import (
     print_json,
     print_table,
     shown_key,
+    some_of,
     work_bar,
 )
 from simindex.format.keys import Key
@@ -272,6 +273,4 @@ def print_clusters(clusters: Iterator[list[Key]], as_json: bool) -> None:
 
 
 def _row(keys: list[Key]) -> tuple[str, str]:
-    shown = ", ".join(shown_key(key) for key in keys[:_SHOWN])
-    more = f" and {len(keys) - _SHOWN:,} more" if len(keys) > _SHOWN else ""
-    return shown + more, f"{len(keys):,}"
+    return some_of(map(shown_key, keys), len(keys), _SHOWN), f"{len(keys):,}"

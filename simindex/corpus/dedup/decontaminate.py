@@ -22,10 +22,11 @@ from typing import Any, Literal, NamedTuple
 from simindex.batching import ahead, in_order, num_workers
 from simindex.changes.documents import DEFAULT_BATCH_SIZE, READY_BATCHES, naming_keys
 from simindex.config import Config, WordShingles
-from simindex.corpus.dedup.deduplicate import Job
+from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import Journal
 from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.paragraphs import Paragraphs
+from simindex.corpus.dedup.reporter import Reporter
 from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
 from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.dedup.writer_loop import DecidedRows
@@ -247,6 +248,33 @@ class _Items(Index):
             return list(self._held.answers(self._reader.view(txn), documents))
 
 
+class _ItemReporter(Reporter):
+    """The words for a row that holds items; `note_items` is called with the items of each."""
+
+    def __init__(self, settings: JobSettings, path: str | None, note_items: Callable[..., None]) -> None:
+        super().__init__(settings)
+        self._path, self._note_items = path, note_items
+
+    def removed(self, entry: Entry, verdict: HeldBy) -> _HoldingRow:
+        """Return the report entry of a row that holds items."""
+        items: list[Any] = [
+            tuple(item) if self._path is None else (key, self._path, 0) for key, item in verdict.documents
+        ]
+        return _HoldingRow(entry.key, Place(entry.name, entry.row), entry.number, items, verdict)
+
+    def note(self, _: Entry, removed: _HoldingRow | None) -> Note:
+        """Return what is written behind a row where all are written."""
+        items = [] if removed is None else removed.contaminated().items
+        share = items[0].share if items else 0.0
+        return {"contamination": share, "items": [item.to_dict() for item in items]}
+
+    def tell(self, removed: _HoldingRow) -> None:
+        """Take note of the items of a row, and call the caller's function with it."""
+        self._note_items(removed.key, removed.place, removed.items, removed.held.shares)
+        if self._settings.on_removed is not None:
+            super().tell(removed.contaminated())
+
+
 class Decontamination(Job):
     """A job with its arguments; see `decontaminate`."""
 
@@ -283,20 +311,9 @@ class Decontamination(Job):
             described["against"] = self._items.digest()
         return described
 
-    def reported(self, entry: Entry, verdict: HeldBy) -> _HoldingRow:
-        """Return the report entry of a row that holds items."""
-        documents, path = verdict.documents, self._others and self._others[0]
-        if self._items is None:
-            items: list[Any] = [(key, path, 0) for key, _ in documents]
-        else:
-            items = [tuple(item) for _, item in documents]
-        return _HoldingRow(entry.key, Place(entry.name, entry.row), entry.number, items, verdict)
-
-    def note(self, _: Entry, removed: _HoldingRow | None) -> Note:
-        """Return what is written behind a row where all are written."""
-        items = [] if removed is None else removed.contaminated().items
-        share = items[0].share if items else 0.0
-        return {"contamination": share, "items": [item.to_dict() for item in items]}
+    def _reporter(self) -> _ItemReporter:
+        path = None if self._items is not None else self._others[0]
+        return _ItemReporter(self._settings, path, self._note)
 
     @contextmanager
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
@@ -344,12 +361,6 @@ class Decontamination(Job):
             yield entry.number, entry.document, [entry.key, entry.name, entry.row]
 
     # ---- the items that were found ----
-
-    def on_removed(self, removed: _HoldingRow) -> None:
-        """Take note of the items of a row, and call the caller's function with it."""
-        self._note(removed.key, removed.place, removed.items, removed.held.shares)
-        if self._settings.on_removed is not None:
-            super().on_removed(removed.contaminated())
 
     def _note(self, key: Key, place: Place, items: Iterable[Item], shares: Iterable[float]) -> None:
         for item, share in zip(items, shares, strict=True):

@@ -34,7 +34,6 @@ from simindex.corpus.dedup.sketches import ColumnTables, SketchedRows, SketchFil
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import (
     VerdictReader,
-    emptied_inputs,
     read_gone,
     read_verdicts,
     verdicts_of,
@@ -88,6 +87,8 @@ class DedupSteps:
         if not self.entries.can_repeat:
             self.entries.spool(os.path.join(self.folder, "rows"))
         self._verdicts = os.path.join(self.folder, "verdicts")
+        self.emptied: list[str] = []
+        """The inputs of more than one row of which none stays, once the decided rows were read."""
         documents = self.entries.documents if isinstance(self.entries, Paragraphs) else self.entries
         self._files = documents if isinstance(documents, PathEntries) else None
         self._sketcher, self._scheme = Sketcher(self.config), scheme_of_config(self.config)
@@ -104,6 +105,7 @@ class DedupSteps:
             verdicts = VerdictReader(*read_verdicts(file))
             rows = self._again(verdicts.read, skipped, by_lines, before)
             yield verdicts.decided_rows(self._ahead(rows))
+            self.emptied = verdicts.emptied(self.entries.names)
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool, before: object) -> Iterator[Rows]:
         """Yield the rows of the second reading, and make sure that they are those of the first."""
@@ -145,11 +147,6 @@ class DedupSteps:
             sketches = files.sketch_values(some, self._sketcher, of_rows)
             for number, (key, place, _) in zip(some.tolist(), origins, strict=True):
                 yield key, place, next(sketches), self._source_named(files, number)
-
-    def emptied(self) -> list[str]:
-        """Return the names of the inputs of more than one row of which none stays."""
-        with open(self._verdicts, "rb") as file:
-            return [self.entries.names[place] for place in emptied_inputs(file)]
 
     def _source_named(self, files: SketchFiles, number: int) -> dict[str, Any]:
         return source_named(self.source_fields, files.source(number)) if self.source_fields else {}

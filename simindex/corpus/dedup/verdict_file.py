@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import IO, Any
 
@@ -112,24 +112,37 @@ def _blocks(file: IO[bytes]) -> Iterator[tuple[Sequence[int], list[bool], list[A
             yield pickle.load(file)
 
 
-def emptied_inputs(file: IO[bytes]) -> list[int]:
-    """Return the places of the inputs of more than one row of which none stays, in an open file of
-    `write_verdicts`."""
-    parts, gone = read_gone(file)
-    counts = np.array([part.rows for part in parts], dtype=np.int64)
-    inputs = np.array([part.part.place for part in parts], dtype=np.int64)
-    lost = inputs[np.searchsorted(np.cumsum(counts), gone, side="right")]
-    num_rows = np.bincount(inputs.repeat(counts))
-    is_empty = (num_rows > 1) & (np.bincount(lost, minlength=len(num_rows)) == num_rows)
-    return [int(place) for place in np.flatnonzero(is_empty)]
+Counts = Sequence[int] | np.ndarray
+
+
+def emptied_inputs(names: Sequence[str], places: np.ndarray, rows: Counts, gone: Counts) -> list[str]:
+    """Return the names of the inputs of more than one row of which none stays.
+
+    Args:
+        names: of all inputs.
+        places: the inputs of the parts that were read, by their places among the names.
+        rows, gone: of each part, how many there are, and how many go.
+    """
+    of_input = np.bincount(places, rows, len(names))
+    is_empty = (of_input > 1) & (np.bincount(places, gone, len(names)) == of_input)
+    return [names[place] for place in np.flatnonzero(is_empty).tolist()]
 
 
 class VerdictReader:
-    """Verdicts in the order of the rows, with what was `read`."""
+    """Verdicts in the order of the rows, with what was `read`, from row `first` on."""
 
-    def __init__(self, read: list[PartRead], verdicts: Iterator[NumberedVerdict]) -> None:
+    def __init__(self, read: list[PartRead], verdicts: Iterator[NumberedVerdict], first: int = 0) -> None:
         self.read, self._rest = read, verdicts
         self._next = next(verdicts, None)
+        self._gone = [0] * len(read)
+        """Rows of each part that go, as far as the verdicts were read."""
+        self._ends = list(accumulate((part.rows for part in read), initial=first))[1:]
+        self._part, self._latest = 0, -1
+
+    def emptied(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the inputs of more than one row of which none stays, once all was read."""
+        places = np.array([part.part.place for part in self.read], dtype=np.int64)
+        return emptied_inputs(names, places, [part.rows for part in self.read], self._gone)
 
     def decided_rows(self, parts: Iterable[Rows]) -> Iterator[DecidedRows]:
         """Yield rows with what was decided."""
@@ -154,6 +167,11 @@ class VerdictReader:
         some: list[NumberedVerdict] = []
         while self._next is not None and self._next[0] < behind:
             number, verdict = self._next
+            if verdict is not None and number != self._latest:  # another index may have it, too
+                while self._ends[self._part] <= number:
+                    self._part += 1
+                self._gone[self._part] += 1
+                self._latest = number
             if number >= first:
                 some.append((number - first, verdict))
             self._next = next(self._rest, None)

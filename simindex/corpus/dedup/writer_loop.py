@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import ParagraphRows, Rest, rest_of
+from simindex.corpus.dedup.reporter import Reporter
 from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, SeenRow
 from simindex.corpus.dedup.rows import Rows
 from simindex.corpus.entries import Entry
@@ -26,11 +27,10 @@ from simindex.corpus.outputs.output import Mark, Output
 from simindex.corpus.outputs.rows import Note, json_line, values_of
 from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import optional_module
-from simindex.jsonable import plain
 
 DecidedRows = tuple[Rows, tuple[Sequence[Any], set[int]]]
-"""Rows, the verdict on each for `Job.reported` (``None``: it stays), and the places of those that stay though
-a limit on candidates was hit."""
+"""Rows, the verdict on each for `Reporter.removed` (``None``: it stays), and the places of those that stay
+though a limit on candidates was hit."""
 
 
 FRAME_BYTES = 4 << 20
@@ -43,13 +43,21 @@ _SECONDS_A_MARK = 1.0
 """Between two times that the journal is written: it waits for the disk."""
 
 
-def _note_of_rest(rest: Rest) -> Note:
-    seen = [
-        {"span": each.span, "duplicate_of": plain(each.duplicate_of), "similarity": each.similarity}
-        | each.explained()
-        for each in rest.seen
-    ]
-    return {"seen_share": round(rest.share, 4), "seen": seen}
+class WrittenJob(Protocol):
+    """What the loop asks of the job that it writes for."""
+
+    state: State
+    num_bytes: int
+
+    @property
+    def copies_lines(self) -> bool:
+        """Whether the output has rows as the lines that they were."""
+
+    def head(self) -> Entry:
+        """Return a row that has the columns of the input."""
+
+    def advance(self) -> None:
+        """Tell how far it is."""
 
 
 class Work:
@@ -58,14 +66,15 @@ class Work:
 
     def __init__(
         self,
-        job: Any,
+        job: WrittenJob,
+        reporter: Reporter,
         files: tuple[Output, Output, Output],
         journal: Journal | None,
         text_field: str | None = None,
         texts: TextFile | None = None,
     ) -> None:
         self._text_field, self._texts = text_field, texts
-        self._job = job
+        self._job, self._reporter = job, reporter
         self._state: State = job.state
         self._files, self._journal = files, journal
         self._output, self._report, self._rollup = files
@@ -96,28 +105,22 @@ class Work:
                     self._take_lines(entries, verdicts, *lines)
                     continue
                 for entry, verdict in zip(entries, verdicts, strict=True):
-                    self._take(entry, None if verdict is None else self._job.reported(entry, verdict))
+                    self._take(entry, None if verdict is None else self._reporter.removed(entry, verdict))
                 self._job.advance()
             self._cut()
             self._output.finish()
             if self._output.has_head and not self._output.num_bytes:  # no row was written
-                self._output.write_head(*self._head())
+                is_cut = self._text_field is not None
+                self._output.write_head(*self._reporter.head(self._job.head(), is_cut=is_cut))
         finally:
             self._mark_at_end()
-
-    def _head(self) -> tuple[Entry, Note | None]:
-        """Return what has the columns of the output as a row would have them."""
-        row = self._job.head()
-        if not self._job.annotates:
-            return row, None
-        of_paragraphs = self._text_field is not None
-        return row, _note_of_rest(Rest(row, row, 0, [], 0.0)) if of_paragraphs else self._job.note(row, None)
 
     def _take_lines(self, rows: Rows, verdicts: Sequence[Any], content: bytes, ends: np.ndarray) -> None:
         """Take rows that are written as the lines that they are, up to each place where a frame ends."""
         gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         removed = [
-            self._job.reported(row, verdicts[place]) for row, place in zip(rows.at(gone), gone, strict=True)
+            self._reporter.removed(row, verdicts[place])
+            for row, place in zip(rows.at(gone), gone, strict=True)
         ]
         reported = list(map(self._report_line, removed)) if isinstance(self._report, LinesOutput) else []
         begins, stays = np.concatenate([[0], ends[:-1]]), np.ones(len(ends), dtype=bool)
@@ -147,7 +150,7 @@ class Work:
                     output.write_lines([lines[before[at] : before[behind]]])
             num_kept = int(kept_rows[behind] - kept_rows[at])
             for each in removed[at - kept_rows[at] : behind - kept_rows[behind]]:
-                self._job.on_removed(each)
+                self._reporter.tell(each)
             state.read += behind - at
             state.kept += num_kept
             state.removed += behind - at - num_kept
@@ -157,17 +160,17 @@ class Work:
             self._job.advance()
 
     def _take(self, entry: Entry, removed: Any) -> None:
-        state, writes_all = self._state, self._job.annotates
+        state = self._state
         state.read += 1
         if removed is None:
             state.kept += 1
         else:
             state.removed += 1
             self._write_report(self._report, [self._report_line(removed)])
-        if removed is None or writes_all:
-            self._output.write(entry, self._job.note(entry, removed) if writes_all else None)
+        if (written := self._reporter.written(entry, removed)) is not None:
+            self._output.write(*written)
         if removed is not None:
-            self._job.on_removed(removed)
+            self._reporter.tell(removed)
         self._end_full_frame()
 
     def _take_paragraphs(self, rows: ParagraphRows, verdicts: Sequence[Any]) -> None:
@@ -177,13 +180,13 @@ class Work:
         gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         found = [verdicts[place] for place in gone]
         removed: list[Any] = [None] * len(gone)
-        if self._job.needs_removed:
-            removed = list(map(self._job.reported, rows.at(gone), found))
+        if self._reporter.needs_removed:
+            removed = list(map(self._reporter.removed, rows.at(gone), found))
             lines: Iterator[bytes] = map(self._report_line, removed)
         else:  # most of a job's time was that of these objects
             lines = (
                 json_line(self._orjson, row, spells=True)
-                for row in rows.removed(gone, found, self._job.source_of)
+                for row in rows.removed(gone, found, self._reporter.source_of)
             )
         done = 0
         for whole, spans, first in rows.wholes():
@@ -191,7 +194,7 @@ class Work:
             done = here.stop
             self._write_report(self._report, list(islice(lines, here.stop - here.start)))
             for each in filter(None, removed[here]):
-                self._job.on_removed(each)
+                self._reporter.tell(each)
             seen = dict(zip([place - first for place in gone[here]], removed[here], strict=True))
             state.read += len(spans)
             state.removed += len(seen)
@@ -209,10 +212,8 @@ class Work:
         self._state.dropped += rest.left is None
         if rest.seen:
             self._write_report(self._rollup, [self._report_line(rest)])
-        if self._job.annotates:
-            self._output.write(rest.whole, _note_of_rest(rest))
-        elif rest.left is not None:
-            self._output.write(rest.left)
+        if (written := self._reporter.written_rest(rest)) is not None:
+            self._output.write(*written)
 
     def _write_report(self, report: Output, lines: list[bytes]) -> None:
         if isinstance(report, LinesOutput):
