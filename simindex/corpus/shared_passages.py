@@ -105,7 +105,7 @@ def explain(a: str, b: str, config: Config | None = None) -> Explanation:
     runs = common_runs(ShingleRow(of_a), ShingleRow(of_b))
     return Explanation(
         similarity=common / union if union else 0.0,
-        passages=sorted(_passage(run, in_a, in_b, shingles.size) for run in runs),
+        passages=sorted(_passage(run, in_a, in_b) for run in runs),
         share_a=_share([(run.first_a, run.length) for run in runs], len(in_a.numbers), shingles.size),
         share_b=_share([(run.first_b, run.length) for run in runs], len(in_b.numbers), shingles.size),
     )
@@ -122,14 +122,8 @@ def shingles_to_explain(config: Config) -> Shingles:
     return config.simhash.shingles
 
 
-def _passage(run: CommonRun, in_a: Tokens, in_b: Tokens, size: int) -> Passage:
-    return Passage(*_span(run.first_a, run.length, in_a, size), *_span(run.first_b, run.length, in_b, size))
-
-
-def _span(first: int, length: int, tokens: Tokens, size: int) -> tuple[int, int]:
-    """Return where so many shingles lie, from one on."""
-    last = min(first + length - 1 + size, len(tokens.ends)) - 1  # a text may have fewer tokens than a shingle
-    return int(tokens.starts[first]), int(tokens.ends[last])
+def _passage(run: CommonRun, in_a: Tokens, in_b: Tokens) -> Passage:
+    return Passage(*in_a.span(run.first_a, run.length)[:2], *in_b.span(run.first_b, run.length)[:2])
 
 
 def _share(runs: list[tuple[int, int]], num_tokens: int, size: int) -> float:

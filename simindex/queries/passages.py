@@ -97,11 +97,11 @@ def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
     """Return the runs of sampled shingles of a text each of which is common, in order."""
     config, found = view.scheme.config, list[CommonPassage]()
     _require_text("text", text)
-    own = _Text(tokens_of(text, config.shingles, {}), config.shingles.size)
+    own = tokens_of(text, config.shingles, {})
     sampled, hashes = _sampled(config, text)
     counts = view.count_shingles(shingle_keys(hashes))
     for first, behind in _runs((counts > share * view.num_documents) & (counts > 1)):
-        start, end, _ = own.span(sampled[first], sampled[behind - 1] + 1)
+        start, end, _ = own.span(sampled[first], sampled[behind - 1] + 1 - sampled[first])
         found.append(CommonPassage(start, end, int(counts[first:behind].min())))
     return found
 
@@ -116,8 +116,8 @@ def passages(
     min_words = require_int("min_words", min_words, 1)
     if limit is not None:
         limit = require_int("limit", limit, 1)
-    own = _Text(tokens_of(text, config.shingles, names), config.shingles.size)
-    least = min(min_words, len(own.tokens.numbers))
+    own = tokens_of(text, config.shingles, names)
+    least = min(min_words, len(own.numbers))
     met_by = meeting_probability(max(1, least - own.size + 1), config.containment)
     found = StoredPassages((), False, 1.0 - met_by)
 
@@ -138,7 +138,7 @@ def passages(
             continue
         stored = document_under(texts, record.key)
         _require_text(f"texts: {record.key!r}", stored)
-        other = _Text(tokens_of(stored, config.shingles, names), own.size)
+        other = tokens_of(stored, config.shingles, names)
         found += _compared(record.key, own, other, runs_with(other), least)
     found.sort(key=lambda passage: (-passage.words, passage.start))  # stable: then in stored order
     del found[limit or len(found) :]
@@ -159,56 +159,43 @@ def _runs(are: np.ndarray) -> list[list[int]]:
     return runs
 
 
-class _Text(NamedTuple):
-    """A text as tokens; a run of shingles in it has a span."""
-
-    tokens: Tokens
-    size: int
-
-    def span(self, first: int, behind: int) -> tuple[int, int, int]:
-        """Return (start, end, tokens) of the shingles first..behind-1; a text may be shorter than one."""
-        last = min(behind - 1 + self.size, len(self.tokens.ends))
-        return int(self.tokens.starts[first]), int(self.tokens.ends[last - 1]), last - first
-
-
-def _comparing(own: _Text) -> Callable[[_Text], list[CommonRun]]:
+def _comparing(own: Tokens) -> Callable[[Tokens], list[CommonRun]]:
     """Return what returns the runs that a text has in common with another; its own part is done once."""
-    tokens, size = own.tokens.numbers, own.size
+    tokens, size = own.numbers, own.size
     if len(tokens) < size:  # it is one run, of fewer tokens
-        return lambda other: common_runs(
-            *map(ShingleRow, shingle_numbers([tokens, other.tokens.numbers], size))
-        )
+        return lambda other: common_runs(*map(ShingleRow, shingle_numbers([tokens, other.numbers], size)))
     numbers = ShingleNumbers(tokens, size)
     row = ShingleRow(numbers.own)
 
-    def runs_with(other: _Text) -> list[CommonRun]:
-        is_shorter = len(other.tokens.numbers) < size  # such a one is a run that no longer text has
-        return [] if is_shorter else common_runs(row, ShingleRow(numbers.of(other.tokens.numbers)))
+    def runs_with(other: Tokens) -> list[CommonRun]:
+        is_shorter = len(other.numbers) < size  # such a one is a run that no longer text has
+        return [] if is_shorter else common_runs(row, ShingleRow(numbers.of(other.numbers)))
 
     return runs_with
 
 
 def _compared(
-    key: Key, own: _Text, other: _Text, runs: Iterable[CommonRun], least: int
+    key: Key, own: Tokens, other: Tokens, runs: Iterable[CommonRun], least: int
 ) -> Iterator[StoredPassage]:
     """Yield the runs that two texts have in common, of at least so many words."""
     for run in runs:
-        start, end, words = own.span(run.first_a, run.first_a + run.length)
+        start, end, words = own.span(run.first_a, run.length)
         if words >= least:
-            stored_start, stored_end, _ = other.span(run.first_b, run.first_b + run.length)
+            stored_start, stored_end, _ = other.span(run.first_b, run.length)
             yield StoredPassage(key, start, end, stored_start, stored_end, words, True)
 
 
 def _estimated(
-    key: Key, own: _Text, sampled: list[int], are_met: np.ndarray, least: int
+    key: Key, own: Tokens, sampled: list[int], are_met: np.ndarray, least: int
 ) -> Iterator[StoredPassage]:
     """Yield what spans sampled shingles in a row that are all in a document, if it may have so many words."""
-    num_shingles = max(1, len(own.tokens.numbers) - own.size + 1)
+    num_shingles = max(1, len(own.numbers) - own.size + 1)
     for first, behind in _runs(are_met):
         before = sampled[first - 1] if first else -1
-        *_, most = own.span(before + 1, sampled[behind] if behind < len(sampled) else num_shingles)
+        end = sampled[behind] if behind < len(sampled) else num_shingles
+        *_, most = own.span(before + 1, end - before - 1)
         if most >= least:
-            start, end, words = own.span(sampled[first], sampled[behind - 1] + 1)
+            start, end, words = own.span(sampled[first], sampled[behind - 1] + 1 - sampled[first])
             yield StoredPassage(key, start, end, None, None, words, False)
 
 

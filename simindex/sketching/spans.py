@@ -30,11 +30,18 @@ class Tokens(NamedTuple):
         numbers: int64, shape (n,): equal for equal tokens of the texts that shared a `names`.
         starts: int64, shape (n,): where each begins in the original text, in code points; never descends.
         ends: int64, shape (n,): where it ends, exclusive; never descends.
+        size: tokens of a shingle.
     """
 
     numbers: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    size: int
+
+    def span(self, first: int, count: int) -> tuple[int, int, int]:
+        """Return (start, end, tokens) of so many shingles from one on; a text may be shorter than one."""
+        end = min(first + count - 1 + self.size, len(self.ends))
+        return int(self.starts[first]), int(self.ends[end - 1]), end - first
 
 
 class _Aligned(NamedTuple):
@@ -53,11 +60,11 @@ def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
     if isinstance(shingles, WordShingles):
         words = shingles_of(text, WordShingles(1, shingles.normalize))
         numbers = np.array([names.setdefault(word, len(names)) for word in words], np.int64)
-        return Tokens(numbers, *_word_places(text, shingles))
+        return Tokens(numbers, *_word_places(text, shingles), shingles.size)
     aligned = _normalised(text, shingles)
     if "whitespace" in shingles.normalize:
         aligned = _collapsed(aligned)
-    return Tokens(aligned.codes.astype(np.int64), aligned.starts, aligned.ends)
+    return Tokens(aligned.codes.astype(np.int64), aligned.starts, aligned.ends, shingles.size)
 
 
 def token_places(text: str, shingles: Shingles) -> tuple[np.ndarray, np.ndarray]:

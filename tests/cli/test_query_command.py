@@ -217,13 +217,3 @@ def test_where_leaves_documents_of_other_metadata_out_in_every_command(run: Run)
     new = json_lines([{"id": "f", "text": FOX, "lang": "it"}, {"id": "g", "text": FOX, "lang": "it"}])
     added = run("insert", "news", "-", "--metadata", "--if-new", "--where", "lang=it", "--json", stdin=new)
     assert json.loads(added.out.splitlines()[-1])["inserted"] == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "message"), [("lang", "expected FIELD=VALUE"), ("=fr", "expected FIELD=VALUE")]
-)
-def test_where_without_a_field_or_a_value_is_refused(run: Run, news: str, given: str, message: str) -> None:
-    result = run("query", news, FOX, "--where", given)
-    assert result.code == 2
-    assert message in result.err
-    assert "--where goes with --if-new" in run("insert", news, "-", "--where", "lang=fr").err

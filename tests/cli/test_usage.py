@@ -123,6 +123,9 @@ query news --file page.txt --key a | found --file and --key
 query news --input a.jsonl fox | found TEXT and --input
 query news --fingerprint ff --key a | found --key and --fingerprint
 query news fox --int | --int goes with --key
+query news fox --where lang | expected FIELD=VALUE
+query news fox --where =fr | expected FIELD=VALUE
+insert news articles.jsonl --where lang=fr | --where goes with --if-new
 query news --key seven --int | --int: expected an integer, found 'seven'
 query news fox --others | --others goes with --file or --input
 query news --key fox --others | --others goes with --file or --input

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from support.truth import BANDS, extract_pairs, rows_of_seed, searched_by, shares_prefix, tenths
 
 import simindex
-from simindex import Config, textbook, tuning
+from simindex import Config, Index, textbook, tuning
+
+
+def are_candidates(index: Index, texts: list[str], prefix_bits: int) -> np.ndarray:
+    """Whether each text is among the candidates of each other; a candidate is what no cut leaves out."""
+    found = np.zeros((len(texts), len(texts)))
+    with searched_by(prefix_bits):
+        answers = index.query_many(texts)
+    for number, matches in enumerate(answers):
+        found[number, [int(match.key) for match in matches]] = 1
+    return found
 
 
 @pytest.mark.parametrize(
@@ -19,29 +29,25 @@ from simindex import Config, textbook, tuning
 def test_candidates_follow_the_s_curve(tmp_path: Path, prefixes: tuple[int, ...]) -> None:
     """For several prefixes, in each tenth of similarity, the share of candidates follows the curve.
 
-    A candidate is what a query without a cut returns. The bound is six standard errors of the 16 seeds
-    plus 0.005; a chance of a false alarm below 1 in 375 for all 80 figures together (Student's t, 15
-    degrees of freedom).
+    The bound is six standard errors of the 16 seeds plus 0.005; a chance of a false alarm below 1 in 375 for
+    all 80 figures together (Student's t, 15 degrees of freedom).
     """
     texts, (first, second, similarities) = extract_pairs()
-    place, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
+    tenth = tenths(similarities)
+    sizes = np.bincount(tenth, minlength=10)
     shares: dict[int, list[np.ndarray]] = {bits: [] for bits in prefixes}
     for seed in range(1, 17):
         with simindex.open(tmp_path / str(seed), "x", Config(seed=seed, simhash=None)) as index:
             index.insert_many(enumerate(texts))
-            for bits, found in shares.items():
-                is_candidate = np.zeros((len(texts), len(texts)))
-                with searched_by(bits):
-                    several = index.query_many(texts)
-                for number, matches in enumerate(several):
-                    is_candidate[number, [int(match.key) for match in matches]] = 1
-                assert np.array_equal(is_candidate, is_candidate.T)
-                found.append(np.bincount(place, is_candidate[first, second], minlength=10) / sizes)
-    for bits, found in shares.items():
-        values, which = np.unique(similarities, return_inverse=True)
-        curve = np.array([tuning.candidate_probability(s, BANDS, prefix_bits=bits) for s in values.tolist()])
-        expected = np.bincount(place, curve[which], minlength=10) / sizes
-        share, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+            for bits in prefixes:
+                candidates = are_candidates(index, texts, bits)
+                assert np.array_equal(candidates, candidates.T)
+                shares[bits].append(np.bincount(tenth, candidates[first, second], minlength=10) / sizes)
+    values, which = np.unique(similarities, return_inverse=True)
+    for bits in prefixes:
+        curve = [tuning.candidate_probability(s, BANDS, prefix_bits=bits) for s in values.tolist()]
+        expected = np.bincount(tenth, np.array(curve)[which], minlength=10) / sizes
+        share, error = np.mean(shares[bits], axis=0), np.std(shares[bits], axis=0, ddof=1) / np.sqrt(16)
         assert np.all(np.abs(share - expected) <= 6 * error + 0.005), (bits, share, expected)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import stored as lmdb_pages
+from support.ends import complain, die, leave
 from support.indexes import CONFIG, make_index, problems_of, text
 from support.stored import flipped, store_values, stored_values
 from support.texts import SMALL
@@ -318,18 +319,6 @@ def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
 
 
 # ---- the process ----
-
-
-def die(*_: object) -> None:
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def leave(_tell: object) -> None:
-    os._exit(7)
-
-
-def complain(_tell: object, name: str) -> None:
-    raise getattr(simindex, name)("no") if hasattr(simindex, name) else LookupError("no")
 
 
 def test_death_of_the_process_and_its_errors_are_raised_as_what_they_are() -> None:

@@ -1,6 +1,8 @@
 """`query` by threshold and `max_distance`: what is within both, by brute force over sketches."""
 
 import random
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +38,23 @@ def _licenses(count: int) -> dict[Any, str]:
 COLLECTIONS = {"random": _edited, "licenses": _licenses}
 
 
-def _distance(a: Sketch, b: Sketch) -> int:
-    assert a.fingerprint is not None
-    assert b.fingerprint is not None
-    return (a.fingerprint ^ b.fingerprint).bit_count()
+Figures = dict[tuple[Any, Any], tuple[float, int]]
 
 
-def _similarity(a: Sketch, b: Sketch) -> float:
-    assert a.kept is not None
-    assert b.kept is not None
-    some, others = set(a.kept.tolist()), set(b.kept.tolist())
-    return len(some & others) / len(some | others)
+@cache
+def _compared(collection: str) -> tuple[dict[Any, str], Figures]:
+    """200 texts, and the similarity and the distance of every two, by their sketches with all shingles."""
+    texts = COLLECTIONS[collection](200)
+    batch: Any = Sketcher(KEPT).sketch_many(texts.values())
+    shingles = {key: set(sketch.kept.tolist()) for key, sketch in zip(texts, batch, strict=True)}
+    bits = {key: sketch.fingerprint for key, sketch in zip(texts, batch, strict=True)}
+    return texts, {
+        (a, b): (
+            len(shingles[a] & shingles[b]) / len(shingles[a] | shingles[b]),
+            (bits[a] ^ bits[b]).bit_count(),
+        )
+        for a, b in product(texts, texts)
+    }
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
@@ -54,31 +62,24 @@ def _similarity(a: Sketch, b: Sketch) -> float:
 def test_matches_are_within_both_and_the_first_of_them_where_limited(
     tmp_path: Path, collection: str, threshold: float, max_distance: int
 ) -> None:
-    texts = COLLECTIONS[collection](200)
-    keys, batch = list(texts), Sketcher(KEPT).sketch_many(texts.values())
-    sketches = dict(zip(keys, batch, strict=True))
+    texts, figures = _compared(collection)
+    near: dict[Any, dict[Any, int]] = {key: {} for key in texts}
+    for (a, b), (similarity, distance) in figures.items():
+        if similarity >= threshold and distance <= max_distance:
+            near[a][b] = distance
+    whole: dict[str, Any] = {"max_distance": max_distance, "recall": 1 - 1e-9, "exact": True}
     with simindex.open(tmp_path / "i", config=KEPT) as index:
         index.insert_many(texts.items())
-        how: dict[str, Any] = {"max_distance": max_distance, "recall": 1 - 1e-9, "exact": True}
-        answers = index.query_many(list(texts.values()), threshold, **how)
-        num_found = 0
-        for key, found in zip(keys, answers, strict=True):
-            distances = {
-                other: _distance(sketches[key], sketch)
-                for other, sketch in sketches.items()
-                if _similarity(sketches[key], sketch) >= threshold
-            }
-            near = {other: bits for other, bits in distances.items() if bits <= max_distance}
-            assert {match.key: match.distance for match in found} == near
-            num_found += len(found)
-            without = index.query(texts[key], threshold, recall=0.9)
-            estimated = index.query(texts[key], threshold, max_distance=max_distance, recall=0.9)
-            within = [match for match in without if (match.distance or 0) <= max_distance]
-            assert estimated == within
-            limited = index.query(texts[key], threshold, 2, max_distance=max_distance, recall=0.9)
-            assert limited == within[:2]
-            assert index.query_key(key, threshold, **how) == [m for m in found if m.key != key]
-        assert num_found > len(keys)
+        answers = index.query_many(list(texts.values()), threshold, **whole)
+        for (key, text), found in zip(texts.items(), answers, strict=True):
+            assert {match.key: match.distance for match in found} == near[key]
+            assert index.query_key(key, threshold, **whole) == [m for m in found if m.key != key]
+            by_estimate = index.query(text, threshold, recall=0.9)
+            within = [match for match in by_estimate if (match.distance or 0) <= max_distance]
+            both: dict[str, Any] = {"max_distance": max_distance, "recall": 0.9}
+            assert index.query(text, threshold, **both) == within
+            assert index.query(text, threshold, 2, **both) == within[:2]
+        assert sum(map(len, answers)) > len(texts)
 
 
 def test_repeated_words_are_told_apart(tmp_path: Path) -> None:

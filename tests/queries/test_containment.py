@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ def words(count: int) -> list[str]:
     return CHOICE.choices(WORDS, k=count)
 
 
-def shingles(text: str) -> set[object]:
-    return set(textbook.word_shingles(textbook.words(text.lower()), 3))
+@cache
+def shingles(text: str) -> frozenset[object]:
+    return frozenset(textbook.word_shingles(textbook.words(text.lower()), 3))
 
 
 def overlapping() -> dict[str, str]:
@@ -155,6 +157,27 @@ def test_a_transaction_sees_its_own_documents(tmp_path: Path) -> None:
         assert shares(index.query_containment(TEXTS["140"])).keys() == {"other"}
 
 
+@cache
+def common_words(size: int) -> tuple[dict[int, str], list[tuple[str, int, dict[int, int]]]]:
+    """400 pages of common words; and 60 queries, each with the number of its shingles of so many words, and
+    how many of these each page has."""
+    draw = random.Random(43)
+    common = [f"c{n}" for n in range(300)]
+    weights = [1 / (n + 1) for n in range(300)]
+    pages = {n: draw.choices(common, weights, k=draw.choice([20, 60, 300, 3000])) for n in range(400)}
+    sets = {n: set(textbook.word_shingles(page, size)) for n, page in pages.items()}
+    queries = []
+    for n in range(60):
+        part = list(pages[draw.randrange(400)])
+        for at in range(len(part)):
+            if draw.random() < (n % 5) / 40:
+                part[at] = f"new{n}x{at}"
+        query = part[: draw.choice([10, 40, 200, 3000])]
+        asked = set(textbook.word_shingles(query, size))
+        queries.append((" ".join(query), len(asked), {n: len(asked & held) for n, held in sets.items()}))
+    return {n: " ".join(page) for n, page in pages.items()}, queries
+
+
 @pytest.mark.parametrize("one_in", [1, 4, 8, 16, 64])
 @pytest.mark.parametrize("size", [1, 3])
 def test_what_is_printed_reaches_the_threshold_and_what_is_met_is_counted(
@@ -162,31 +185,17 @@ def test_what_is_printed_reaches_the_threshold_and_what_is_met_is_counted(
 ) -> None:
     """Common words: by brute force. Of 60 queries of 10 to 3,000 words all but one in twenty matches are
     right, each that shares enough is a match or undecided but for those that no sampled shingle has."""
-    draw = random.Random(43)
-    common = [f"c{n}" for n in range(300)]
-    weights = [1 / (n + 1) for n in range(300)]
-    pages = {n: draw.choices(common, weights, k=draw.choice([20, 60, 300, 3000])) for n in range(400)}
-    queries = []
-    for n in range(60):
-        part = list(pages[draw.randrange(400)])
-        for at in range(len(part)):
-            if draw.random() < (n % 5) / 40:
-                part[at] = f"new{n}x{at}"
-        queries.append(part[: draw.choice([10, 40, 200, 3000])])
+    pages, queries = common_words(size)
     config = Config(simindex.WordShingles(size), num_perm=8, simhash=None, containment=one_in)
-    sets = {n: set(textbook.word_shingles(page, size)) for n, page in pages.items()}
     printed = right = missed = 0
     expected = 0.0
     with simindex.open(tmp_path / "index", config=config) as index:
-        index.insert_many((n, " ".join(page)) for n, page in pages.items())
+        index.insert_many(pages.items())
         for threshold in (0.3, 0.8):
-            for query in queries:
-                asked = set(textbook.word_shingles(query, size))
-                shared = {n: len(asked & held) for n, held in sets.items()}
-                wanted = {n: count for n, count in shared.items() if count >= threshold * len(asked) - 1e-9}
-                text, how = " ".join(query), {"direction": "in_stored"}
-                found = index.query_containment(text, threshold, **how)  # type: ignore[arg-type] # as named
-                wider = index.query_containment(text, threshold, candidates=True, **how)  # type: ignore[arg-type]
+            for text, length, shared in queries:
+                wanted = {n: count for n, count in shared.items() if count >= threshold * length - 1e-9}
+                found = index.query_containment(text, threshold, direction="in_stored")
+                wider = index.query_containment(text, threshold, direction="in_stored", candidates=True)
                 assert wider[: len(found)] == found
                 assert all(match.is_candidate for match in wider[len(found) :])
                 assert len(wider) - len(found) == wider.undecided == found.undecided

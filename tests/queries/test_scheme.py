@@ -89,16 +89,6 @@ def test_other_settings_are_refused_naming_each_field_with_both_values(
             assert index.config == stored
 
 
-def test_index_has_an_identity_of_its_own_that_it_keeps(tmp_path: Path) -> None:
-    identities = []
-    for name in ("one", "two", "one"):
-        with simindex.open(tmp_path / name) as index:
-            index.insert(len(index), FOX)
-            identities.append(index._session.scheme.identity)
-    assert identities[0] == identities[2] != identities[1]
-    assert {len(identity) for identity in identities} == {16}
-
-
 def test_blocks_of_an_index_are_those_it_was_built_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

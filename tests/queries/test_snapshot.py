@@ -1,66 +1,45 @@
 """Snapshot: the live segments of one committed state, and which of them are loaded anew."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.indexes import SMALL, insert, problems_of
+from support.faults import around, broken_off
+from support.indexes import BATCH, SMALL, document, insert, problems_of
 from support.stored import store_values
 
 import simindex
 from simindex import CorruptIndexError, Index, Layout
-from simindex.format.layout import SegmentEntry
-from simindex.queries.view import Reader
-from simindex.segments.directory import Segment
-from simindex.storage.environment import ReadTransaction
-
-
-class Watched(Reader):
-    """Notes the segments that it loads."""
-
-    def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
-        loaded.append(entry.id)
-        return super().load(txn, entry)
-
-
-loaded: list[int] = []
-
-
-@contextmanager
-def watched(path: Path, chunk_bytes: int = 1 << 20) -> Iterator[tuple[Index, Watched]]:
-    """An index of three segments that merges nothing, and a cache that has loaded nothing yet."""
-    with simindex.open(path, "x", SMALL, layout=Layout(64, 8, chunk_bytes)) as index:
-        for batch in range(3):
-            insert(index, batch)
-        loaded.clear()
-        yield index, Watched(index._session.scheme)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
-def test_only_new_segments_are_loaded(tmp_path: Path, chunk_bytes: int) -> None:
-    with watched(tmp_path / "i", chunk_bytes) as (index, cache):
-        with index._store.reading() as txn:
-            before = cache.current(txn)
-            assert cache.current(txn) is before
-        assert loaded == [0, 1, 2] == list(before.segments)
-        index._store.commit(lambda txn: txn.put("groups", b"key", b"value"))  # of no manifest
-        with index._store.reading() as older:
-            same = cache.current(older)
-            assert same.transaction_id == older.id > before.transaction_id
-            assert (loaded, same.directory) == ([0, 1, 2], before.directory)
+def test_a_reader_loads_new_segments_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    """One of a handle that sees each commit, and one that sees the commit of its opening."""
+    path = tmp_path / "i"
+    with simindex.open(path, "x", SMALL, layout=Layout(64, 8, chunk_bytes)) as index:  # merges nothing
+        for batch in range(3):
+            insert(index, batch)
+        loads = broken_off(monkeypatch, "read a segment")
+
+        def loaded_by(handle: Index, batches: int) -> int:
+            """The segments that a handle loads to find these batches; it sees no later ones."""
+            before = len(loads)
+            answers = handle.query_many([document(batch * BATCH) for batch in range(5)], 0.9)
+            assert [len(found) for found in answers] == [1] * batches + [0] * (5 - batches)
+            return len(loads) - before
+
+        with simindex.open(path, "r") as reader, simindex.open(path, "r", refresh="manual") as older:
+            loaded_by(reader, 3)
+            loaded_by(older, 3)
+            assert len(loads) == 3 + 3  # at the opening or by the first question
+            index.touch(0)
+            assert (loaded_by(reader, 3), loaded_by(older, 3)) == (0, 0)
             insert(index, 3)
-            with index._store.reading() as txn:
-                after = cache.current(txn)
-                assert loaded == [0, 1, 2, 3] == list(after.segments)
-                assert [after.segments[place] for place in range(3)] == list(before.segments.values())
-                assert list(cache.current(older).segments) == [0, 1, 2]
-                assert list(cache.current(txn).segments) == [0, 1, 2, 3]
-        index.compact()
-        loaded.clear()
-        with index._store.reading() as txn:
-            assert len(cache.current(txn).segments) == 1
-        assert len(loaded) == 1
+            assert (loaded_by(reader, 4), loaded_by(older, 3)) == (1, 0)
+            index.compact()
+            assert loaded_by(reader, 4) == 1
 
 
 def test_documents_that_a_handle_has_inserted_are_taken_over_unread(
@@ -72,7 +51,7 @@ def test_documents_that_a_handle_has_inserted_are_taken_over_unread(
         index.insert_many([("b", "words of the second text"), ("c", "words of the third text")])
         index.insert("d", "what the fourth text has of words")
         with monkeypatch.context() as patch:
-            patch.setattr(Reader, "load", pytest.fail)
+            around(patch, "read a segment", pytest.fail)
             for key, text in (
                 ("e", "and a fifth text behind it"),
                 ("f", "then another one that is the last"),

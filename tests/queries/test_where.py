@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ WHERES: list[Any] = [
     {},
     lambda metadata: metadata is not None and metadata.get("page") == "3",
 ]
+
+
+METHODS: list[Any] = ["minhash", "simhash"]
+COPIES: list[Any] = ["all", "first"]
+LINKAGES: list[Any] = ["components", "star"]
 
 
 def passes(where: Any, metadata: Any) -> bool:
@@ -226,15 +232,12 @@ def test_pairs_and_clusters_are_those_of_an_index_of_what_passes(twins: Twins, t
             for key, record in index.items():
                 if passes(where, record.metadata):
                     own.insert(key, twins.texts[key], record.metadata)
-            for by in ("minhash", "simhash"):
-                for copies in ("all", "first"):
-                    asked: dict[str, Any] = {"by": by, "copies": copies}
-                    found = {frozenset((p.a, p.b)) for p in index.pairs(where=where, **asked)}
-                    expected = {frozenset((p.a, p.b)) for p in own.pairs(**asked)}
-                    assert found == expected
-                for linkage in ("components", "star"):
-                    args: dict[str, Any] = {"by": by, "linkage": linkage}
-                    assert list(index.clusters(where=where, **args)) == list(own.clusters(**args))
+            for by, copies in product(METHODS, COPIES):
+                found = {frozenset((p.a, p.b)) for p in index.pairs(by=by, copies=copies, where=where)}
+                assert found == {frozenset((p.a, p.b)) for p in own.pairs(by=by, copies=copies)}
+            for by, linkage in product(METHODS, LINKAGES):
+                clusters = index.clusters(by=by, linkage=linkage, where=where)
+                assert list(clusters) == list(own.clusters(by=by, linkage=linkage))
             for key in list(own)[:2]:
                 assert index.cluster_of(key, where=where) == own.cluster_of(key)
 

@@ -1,10 +1,11 @@
 """Ranges of the sorted tables of several partitions against one index, without Ray."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -100,44 +101,45 @@ def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
     with partitioned(parts, config, layout, removed) as partitions:
         rows = pairs_by_range(partitions, asked_of(partitions[0], threshold, by, count))
         keys = keys_of(partitions)
-        found = set()
-        for a, b, agree, distance in rows:
-            for x in keys[a]:
-                for y in keys[b]:
-                    pair = frozenset((x, y)), similarity_table(32)[agree], distance
-                    assert pair not in found, "a pair came twice"
-                    found.add(pair)
+    found = [
+        (frozenset(pair), similarity_table(32)[agree], distance)
+        for a, b, agree, distance in rows
+        for pair in product(keys[a], keys[b])
+    ]
+    assert len(found) == len(set(found)), "a pair came twice"
     wanted = expected(items, config, threshold, by, removed)
+    assert set(found) <= wanted
     # Copies within a partition are stored as such and in no table: they are not pairs of sketches.
-    stored = {frozenset((x, y)) for some in keys for x in some for y in some if x != y}
-    assert found <= wanted
+    stored = {frozenset(pair) for some in keys for pair in combinations(some, 2)}
     assert {pair for pair, *_ in found} | stored == {pair for pair, *_ in wanted}
 
 
 def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_run() -> None:
+    """A run: the sketches that have a band word of a table in common."""
     dice = Random(5)
     shared = " ".join(f"menu{number}" for number in range(30))
     items = [(n, f"{shared} " + " ".join(f"w{dice.randrange(40)}" for _ in range(20))) for n in range(120)]
     with partitioned([items], Config(num_perm=32)) as partitions:
         walk_plan = asked_of(partitions[0], 0.5, "minhash", 1)
-        plan, total = walk_plan.plan, partitions[0].ranks.total
-        words, _ = partitions[0].sketches(np.arange(total, dtype=np.uint32))
-        runs: dict[Any, list[int]] = {}
+        plan = walk_plan.plan
+        words, _ = partitions[0].sketches(np.arange(partitions[0].ranks.total, dtype=np.uint32))
+        runs = defaultdict[tuple[int, int], list[int]](list)
         for number, row in enumerate((words & plan.masks).tolist()):
-            for place in enumerate(row):
-                runs.setdefault(place, []).append(number)
-        most = sorted(set(map(len, runs.values())))[-4]  # the length of a run
+            for table_and_word in enumerate(row):
+                runs[table_and_word].append(number)
+        most = sorted(set(map(len, runs.values())))[-4]
         walk_plan = replace(walk_plan, plan=replace(plan, max_run=most), hands_on="pairs")
         found = list(walk_range(walk_plan, MergedTables(partitions), 0, 1 << 20))
+    short = [run for run in runs.values() if len(run) <= most]
+    long = [run for run in runs.values() if len(run) > most]
     rows = words.astype("<u8").view(np.uint8)
     agree = (rows[:, None] == rows[None]).sum(axis=2)
-    short = {pair for run in runs.values() if len(run) <= most for pair in combinations(run, 2)}
-    pairs = [(row["a"], row["b"]) for some in found for row in some.pairs]
-    assert sorted(pairs) == sorted(pair for pair in short if agree[pair] >= plan.min_agree)
-    put_off = sorted(number for run in runs.values() if len(run) > most for number in run)
-    assert sorted(number for some in found for number in some.waiting.tolist()) == put_off
-    of_long = {pair for run in runs.values() if len(run) > most for pair in combinations(run, 2)}
-    assert of_long & set(pairs)
+    pairs = sorted((row["a"], row["b"]) for some in found for row in some.pairs)
+    of_short = {pair for run in short for pair in combinations(run, 2)}
+    assert pairs == sorted(pair for pair in of_short if agree[pair] >= plan.min_agree)
+    assert set(pairs) & {pair for run in long for pair in combinations(run, 2)}
+    waiting = sorted(number for some in found for number in some.waiting.tolist())
+    assert waiting == sorted(number for run in long for number in run)
 
 
 @settings(max_examples=25, deadline=None)

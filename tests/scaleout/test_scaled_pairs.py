@@ -31,6 +31,8 @@ def documents() -> list[tuple[Key, str]]:
     return [(f"d{number}", " ".join(text)) for number, text in enumerate(texts)]
 
 
+COPIES: list[Any] = ["all", "first"]
+LINKAGES: list[Any] = ["components", "star"]
 REMOVED = [f"d{number}" for number in range(0, 600, 7)]
 
 
@@ -176,7 +178,7 @@ def changes_of(seed: int, share: float) -> Iterator[tuple[str, list[Any]]]:
         [f"{random.choice('abcdefghij')}{place}" for place in range(random.randint(1, 3))] for _ in range(90)
     ]
     pages = [" ".join([shared[random.random() < 0.2], *words]) for words in own]
-    for _ in range(25):
+    for _ in range(14):
         rows = [(len(texts) + number, random.choice(pages)) for number in range(random.randint(1, 30))]
         yield "insert_many", rows
         texts |= rows
@@ -215,22 +217,21 @@ def test_long_runs_are_treated_and_counted_as_in_one_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_bound(monkeypatch, "entries whose sketches are in memory", 50)
-    paths, one = of_templates
-    for copies in ("all", "first"):
-        given: dict[str, Any] = {**how, "max_run": max_run, "copies": copies}
-        pairs, wanted = scaleout.pairs(paths, **given), one.pairs(**given)
-        found, expected = figures(pairs), figures(wanted)
-        assert len(found) == len(set(found)) == len(expected) > 20
-        assert set(found) == set(expected)
-        assert pairs.bounded == wanted.bounded
-        assert wanted.bounded.runs or "by" in how or max_run > 16
-    for linkage in ("components", "star"):
-        given = {**how, "max_run": max_run, "linkage": linkage}
-        clusters, of_one = scaleout.clusters(paths, **given), one.clusters(**given)
-        groups, stars = list(clusters), list(of_one)
-        assert {frozenset(keys) for keys in groups} == {frozenset(keys) for keys in stars}
-        assert groups == stars or linkage == "components"
-        assert clusters.bounded == of_one.bounded
+    (paths, one), how = of_templates, {**how, "max_run": max_run}
+    for copies in COPIES:
+        pairs, of_one = scaleout.pairs(paths, copies=copies, **how), one.pairs(copies=copies, **how)
+        found, wanted = figures(pairs), figures(of_one)
+        assert len(found) == len(set(found)) == len(wanted) > 20
+        assert set(found) == set(wanted)
+        assert pairs.bounded == of_one.bounded
+        assert of_one.bounded.runs or "by" in how or max_run > 16
+    for linkage in LINKAGES:
+        clusters = scaleout.clusters(paths, linkage=linkage, **how)
+        clusters_of_one = one.clusters(linkage=linkage, **how)
+        groups, groups_of_one = list(clusters), list(clusters_of_one)
+        assert set(map(frozenset, groups)) == set(map(frozenset, groups_of_one))
+        assert groups == groups_of_one or linkage == "components"
+        assert clusters.bounded == clusters_of_one.bounded
 
 
 def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path, tasks: LocalTasks) -> None:

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from support.texts import KNOWN, codes_of
+from support.texts import codes_of, known
 
 from simindex import textbook
 from simindex.sketching import alphabet
@@ -54,14 +54,14 @@ def test_textbook_character_classes_equal_those_of_the_file() -> None:
         alphabet.MODIFIER_CLASS: "modifier",
         alphabet.SELECTOR_CLASS: "selector",
     }
-    wrong = [hex(code) for code in KNOWN if textbook.character_class(chr(code)) != names[CLASSES[code]]]
+    wrong = [hex(code) for code in known() if textbook.character_class(chr(code)) != names[CLASSES[code]]]
     assert wrong == []
 
 
 def test_foldings_are_the_same_on_every_python() -> None:
     digest = hashlib.sha256(alphabet.fold_table().tobytes()).hexdigest()
     assert digest == "bbeffe84abf42169dbd6193ffb7b0fd8383b34f3b4a094cca742e4369c9276ed"
-    folding = {code for code in KNOWN if chr(code).casefold() != chr(code)}
+    folding = {code for code in known() if chr(code).casefold() != chr(code)}
     assert folding == set(alphabet.fold_table()[:, 0].tolist())
     assert folding == {code for code, kind in enumerate(alphabet.class_table()) if kind & 0x80}
 
@@ -70,7 +70,7 @@ def test_each_character_is_normalised_as_the_textbook_has_it() -> None:
     for step in ("fold", "nfkc", "diacritics"):
         wrong = [
             hex(code)
-            for code in KNOWN
+            for code in known()
             if not 0xD800 <= code < 0xE000
             and alphabet.normalized(chr(code), step) != textbook.normalize(chr(code), (step,))
         ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.texts import KNOWN, any_texts, codes_of, marked_up
+from support.texts import any_texts, codes_of, known, marked_up
 
 import simindex
 from simindex import CharShingles, Config, ConfigMismatchError, SimHashConfig, WordShingles, textbook
@@ -93,12 +93,12 @@ def test_folding_brings_back_nothing_that_a_step_took(step: str) -> None:
 
 
 def test_digits_are_those_of_unicode() -> None:
-    known = {code for code in KNOWN if unicodedata.category(chr(code)) == "Nd"}
-    assert codes_of("digits") & set(KNOWN) == known
+    decimal = {code for code in known() if unicodedata.category(chr(code)) == "Nd"}
+    assert codes_of("digits") & set(known()) == decimal
 
 
 def test_diacritics_are_marks_that_are_no_letters_of_their_own() -> None:
-    codes = codes_of("marks") & set(KNOWN)
+    codes = codes_of("marks") & set(known())
     assert {unicodedata.category(chr(code)) for code in codes} == {"Mn", "Me"}
     assert {0x483, 0x488, 0x8D3, 0x8F0, 0x2DE0, 0xA67D} <= codes
     assert not {0x3099, 0x309A, 0x653, 0x654, 0x655, 0x20E3} & codes

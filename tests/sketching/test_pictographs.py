@@ -1,13 +1,14 @@
 """Texts of emoji and other symbols alone: similar to their near copies, and not all to one another."""
 
 import itertools
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.texts import SYMBOLS
 
 from simindex import Config, Sketcher, WordShingles, textbook
+from simindex.sketching import alphabet
 
 SINGLE_WORDS = Sketcher(Config(WordShingles(1)))
 
@@ -37,6 +38,14 @@ def test_modifiers_do_not_make_all_emoji_equal() -> None:
     for one, other in itertools.combinations(flags, 2):
         assert unfolded.sketch(one).jaccard(unfolded.sketch(other)) < 0.2, (one, other)
         assert SINGLE_WORDS.sketch(one) == SINGLE_WORDS.sketch(other)  # tags are not seen
+
+
+SYMBOLS = "".join(
+    char
+    for char, kind in zip(map(chr, range(0x110000)), alphabet.class_table(), strict=True)
+    if kind == alphabet.ALONE_CLASS and unicodedata.category(char)[0] in "SPC"
+)
+"""Every symbol that may stand alone for a word, and that folding leaves alone."""
 
 
 @settings(max_examples=60)

@@ -34,7 +34,7 @@ def test_tokens_are_those_that_the_kernel_cuts_and_each_place_has_its_own(
     assert np.all(np.diff(tokens.starts, prepend=0) >= 0)
     assert np.all(np.diff(tokens.ends, append=len(text)) >= 0)
     assert np.all(tokens.starts < tokens.ends)
-    assert np.array_equal(token_places(text, shingles), tokens[1:])
+    assert np.array_equal(token_places(text, shingles), (tokens.starts, tokens.ends))
     for name, start, end in zip(names, tokens.starts, tokens.ends, strict=True):
         # White space that is a token of its own is cut away where it stands alone.
         assert name == " " or name in shingles_of(text[start:end], single)

@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from gzip import decompress as gunzip
 from pathlib import Path
 from random import Random
@@ -93,17 +94,16 @@ def codes_of(name: str) -> set[int]:
     return {code for first, last in alphabet.ranges(name) for code in range(first, last + 1)}
 
 
-KNOWN = sorted(code for code in codes_of("assigned") if unicodedata.category(chr(code)) != "Cn")
-"""The code points that Unicode has both in `alphabet` and in the running Python."""
+@cache
+def known() -> list[int]:
+    """The code points that Unicode has both in `alphabet` and in the running Python."""
+    return sorted(code for code in codes_of("assigned") if unicodedata.category(chr(code)) != "Cn")
 
-_UNKNOWN = re.compile(f"[^{alphabet.inside_brackets(alphabet.as_ranges(KNOWN))}]")
 
-SYMBOLS = "".join(
-    char
-    for char, kind in zip(map(chr, range(0x110000)), alphabet.class_table(), strict=True)
-    if kind == alphabet.ALONE_CLASS and unicodedata.category(char)[0] in "SPC"
-)
-"""Every symbol that may stand alone for a word, and that folding leaves alone."""
+@cache
+def _unknown() -> re.Pattern[str]:
+    return re.compile(f"[^{alphabet.inside_brackets(alphabet.as_ranges(known()))}]")
+
 
 # Characters whose cutting or folding has a rule of its own.
 _TRICKY = (
@@ -119,7 +119,7 @@ characters = st.one_of(
 )
 
 # Python's own tables decide in the textbook.
-texts = st.text(characters, max_size=60).map(lambda text: _UNKNOWN.sub("?", text))
+texts = st.text(characters, max_size=60).map(lambda text: _unknown().sub("?", text))
 ascii_texts = st.text(st.characters(max_codepoint=127), max_size=300)
 
 # What the steps of normalisation look for, in pieces and in disorder.

@@ -1,5 +1,6 @@
 """`ignore_common` of `Index.pairs` and `Index.clusters`: pages that share a template alone are no pair."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def test_pages_that_share_a_template_alone_are_no_pairs(asked: Any) -> None:
     index, options = asked
     exact = options or {"exact": True}
-    assert len(list(index.pairs(0.6, **exact))) > 10_000
+    assert len(list(islice(index.pairs(0.6, **exact), 10_001))) > 10_000
     found = list(index.pairs(0.6, ignore_common=0.1, **options))
     assert {(pair.a, pair.b) for pair in found} == TWINS
     for pair in found:
