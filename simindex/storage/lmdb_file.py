@@ -312,7 +312,7 @@ class Limit:
         most = max(_MAP_BYTES if num_open < _CROWD else _MAP_BYTES_IN_A_CROWD, _GROWTH * _length(data))
         space = resource.getrlimit(resource.RLIMIT_AS)[0]
         if space != resource.RLIM_INFINITY:
-            most = min(most, space // 4)  # the program needs some, and the new file of a compaction
+            most = min(most, space // 6)  # the program needs some, and two files are open behind a compaction
         return min(most, MAX_MAP_BYTES)
 
     def reached(self, path: str, map_bytes: int) -> IndexFullError:
