@@ -92,9 +92,10 @@ def test_nothing_alike_is_said(run: Run, command: str) -> None:
 
 
 @pytest.mark.parametrize(("command", "what"), [("pairs", "pairs"), ("clusters", "documents")])
-def test_what_was_bounded_is_said(run: Run, command: str, what: str) -> None:
+def test_what_was_bounded_is_said(run: Run, monkeypatch: pytest.MonkeyPatch, command: str, what: str) -> None:
     with simindex.open("spam", "x", Config(simhash=None)) as index:
-        index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(1_100))
+        index.insert_many((key, frozenset(range(300)) | {1000 + key}) for key in range(120))
+    monkeypatch.setitem(getattr(simindex.Index, command).__kwdefaults__, "max_run", 16)
     members = "16 groups of documents that share a prefix had more than 1,000 members ("
     must_say(run(command, "spam"), f"{what} may be missing: {members}", "max_run in Python sets", code=0)
 
