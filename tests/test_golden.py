@@ -119,7 +119,7 @@ def test_golden_folder_is_read_checked_and_made_into_others(tmp_path: Path, fold
 
 def test_golden_indexes_hold_what_the_format_has() -> None:
     golden = json.loads((GOLDEN / "format-2.json").read_text(encoding="utf-8"))
-    assert all(golden[name]["databases"][database] for name in ("chunked",) for database in DATABASES)
+    assert all(golden["chunked"]["databases"][database] for database in ("main", *DATABASES))
     tables = {bytes.fromhex(key)[8:10] for key, _ in golden["chunked"]["databases"]["segments"]}
     assert len(tables) > 5
     assert all(

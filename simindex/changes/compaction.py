@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -19,9 +19,12 @@ from simindex.events import event
 from simindex.format.keys import number_key, segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, encode_manifest
+from simindex.format.recent import NO_CHANGES
+from simindex.format.records import encode_flags
 from simindex.queries.view import View
 from simindex.segments.merge import Merge
 from simindex.storage.environment import ReadTransaction, WriteTransaction
+from simindex.storage.lmdb_file import MAIN
 from simindex.storage.replacement import NewFile, replace_file, some_values
 from simindex.storage.store import MOVED_KEY
 
@@ -31,7 +34,7 @@ _MARGIN_BYTES = 1 << 17
 _STEP_BYTES = 8 << 20
 """Of merging, in one commit of the new file."""
 
-_COPIED_DATABASES = "documents", "groups", "ages"
+_COPIED_DATABASES = "groups", "ages"
 
 Progress = Callable[[int, int], object]
 
@@ -117,16 +120,16 @@ class _Compaction:
                 if is_whole:
                     self._copy(new, "segments", segment_prefix(run[0].id), segment_prefix(run[0].id + 1))
                 segments += run if is_whole else self._merged(new, run)
-            self.manifest = self.manifest._replace(segments=tuple(segments))
+            self.manifest = self.manifest._replace(recent=NO_CHANGES, segments=tuple(segments))
             for database in _COPIED_DATABASES:
                 self._copy(new, database)
-            self._copy(new, "removed", without=self._dropped)
-            self._copy(new, "meta", without={MANIFEST_KEY, MOVED_KEY})
+            self._copy_documents(new)
+            self._copy(new, "meta", without={MOVED_KEY})
             # The manifest makes the new file an index.
             manifest = encode_manifest(self.manifest)
             with self._reading():
                 pass
-            new.commit(lambda txn: txn.put("meta", MANIFEST_KEY, manifest))
+            new.commit(lambda txn: txn.put(MAIN, MANIFEST_KEY, manifest))
         except _Changed:
             return False
         # From here on the writer does not know which file it will find.
@@ -152,15 +155,31 @@ class _Compaction:
         self.done = behind
         return [merge.entry] if merge.entry.num_keys or merge.entry.num_sketches else []
 
+    def _copy_documents(self, new: NewFile) -> None:
+        """Copy records and marks, the recent ones to where they belong."""
+        recent = self._old.recent
+        marks = {number_key(n): encode_flags(n, flags) for n, flags in recent.marks.items()}
+        found = self._copy(new, "documents", without=marks)
+        records = [*recent.live_records()]
+        found += len(records)
+        if found != self._old.num_documents:
+            raise damaged(f"documents: expected {self._old.num_documents} of them, found {found}")
+        self._copy(new, "removed", without=self._dropped)
+        kept = [item for item in marks.items() if item[0] not in self._dropped]
+        if records:
+            new.commit(lambda txn: txn.append("documents", records))
+        if kept:
+            new.commit(lambda txn: txn.put_all("removed", kept))
+
     def _copy(
         self,
         new: NewFile,
         database: str,
         first: bytes = b"",
         behind: bytes | None = None,
-        without: set[bytes] | frozenset[bytes] = frozenset(),
-    ) -> None:
-        """Copy a database, or a part of it."""
+        without: Container[bytes] = (),
+    ) -> int:
+        """Copy a database, or a part of it; returns how many entries."""
         count = 0
         following: bytes | None = first
         while following is not None:
@@ -171,8 +190,7 @@ class _Compaction:
             elif items:
                 new.commit(partial(WriteTransaction.append, database=database, items=items))
             count += len(items)
-        if database == "documents" and count != self._old.num_documents:
-            raise damaged(f"documents: expected {self._old.num_documents} of them, found {count}")
+        return count
 
     @contextmanager
     def _reading(self, *, buffers: bool = True) -> Iterator[ReadTransaction]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from simindex.format.keys import number_key, segment_prefix, table_of, whole_segment_key
+from simindex.format.keys import segment_prefix, table_of, whole_segment_key
 from simindex.format.layout import FILTERS, MAX_SPAN, Layout, SegmentEntry
 from simindex.format.meta import Manifest
 from simindex.queries.scheme import Scheme
@@ -150,7 +150,7 @@ class Merged:
     Attributes:
         dead: segment id -> removed documents that it still has entries of, after them.
         gone: ids of segments whose chunks are to be removed.
-        unmarked: numbers whose removal marks are to be dropped: no entry of theirs is left.
+        unmarked: numbers whose removal marks are to go, which `store` leaves: no entry of theirs is left.
         passing: keys of values that need not stay in memory: they were made of what was not there.
     """
 
@@ -202,8 +202,6 @@ class Merged:
             for segment in set(self.gone) - {entry.id for entry in self.manifest.segments}:
                 if not txn.delete("segments", whole_segment_key(segment)):
                     txn.delete_prefix("segments", segment_prefix(segment))
-        for number in self.unmarked:
-            txn.delete("removed", number_key(number))
 
 
 class Merges:

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from simindex.changes.documents import NewDocuments
 from simindex.changes.merges import Merged, Merges, step_budget
 from simindex.changes.pending import Pending, change_of_ages, current_time, fold_copies, removal_marks
+from simindex.changes.write_behind import WriteBehind
 from simindex.errors import (
     CorruptIndexError,
     IndexFullError,
@@ -57,7 +58,6 @@ from simindex.format.packed import Pairs
 from simindex.format.records import (
     REMOVED_SKETCH,
     Run,
-    encode_flags,
     encode_group_size,
     encode_run,
     flags_unverified,
@@ -69,7 +69,7 @@ from simindex.segments.build import Puts, num_bytes, segment_puts
 from simindex.segments.directory import COPIED_BYTES
 from simindex.storage.environment import ReadTransaction, WriteTransaction
 from simindex.storage.folder import remove_unfinished
-from simindex.storage.lmdb_file import closed, read_only
+from simindex.storage.lmdb_file import MAIN, closed, read_only
 from simindex.storage.store import MOVED_KEY, Store
 
 _LONG_SECONDS = 1.0
@@ -140,16 +140,16 @@ class Prepared:
     others.
 
     Attributes:
-        records: of new documents, behind all that are stored.
-        touched: records of stored documents, with a new time.
+        changes: records and marks.
         others: (database, key, value) of all else; ``None`` removes the key.
+        only_removes: whether it stores no document, new or anew.
     """
 
     merged: Merged
     encoded_manifest: bytes
-    records: Pairs
-    touched: Puts
+    changes: WriteBehind
     others: list[tuple[str, bytes, Any]]
+    only_removes: bool
     done: Note | None
     newest: bytes
     before: Manifest | None
@@ -158,14 +158,14 @@ class Prepared:
     def num_bytes(self) -> int:
         """Bytes of all values."""
         others = sum(len(value) for _, _, value in self.others if value is not None)
-        records = sum(map(len, self.records.values)) + num_bytes(self.touched)
+        records = sum(map(len, self.changes.appended.values)) + num_bytes(self.changes.touched)
         return others + records + num_bytes(self.merged.puts) + len(self.encoded_manifest)
 
     def store(self, txn: WriteTransaction) -> None:
         """Store it; the manifest comes last and makes it visible."""
-        if self.records:
-            txn.append("documents", self.records)
-        for key, value in self.touched:
+        if self.changes.appended:
+            txn.append("documents", self.changes.appended)
+        for key, value in self.changes.touched:
             txn.put("documents", key, value)
         for database, key, value in self.others:
             if value is None:
@@ -173,7 +173,7 @@ class Prepared:
             else:
                 txn.put(database, key, value)
         self.merged.store(txn)
-        txn.put("meta", MANIFEST_KEY, self.encoded_manifest)
+        txn.put(MAIN, MANIFEST_KEY, self.encoded_manifest)
 
 
 class Writer:
@@ -185,7 +185,7 @@ class Writer:
         self.done = DoneCalls(store)
         with store.reading() as txn:
             manifest = reader.current(txn).manifest
-            removed = _removed_sketches(txn)
+            removed = _removed_sketches(txn, manifest)
             leftovers = _leftovers(txn, manifest)
         _clear(store, *leftovers)
         self._go_on(manifest, removed)
@@ -216,7 +216,7 @@ class Writer:
             self.done.forget()
             with self._store.reading() as txn:
                 manifest = decode_manifest(stored_manifest(txn))
-                self._go_on(manifest, _removed_sketches(txn), unnamed_segments(txn, manifest))
+                self._go_on(manifest, _removed_sketches(txn, manifest), unnamed_segments(txn, manifest))
 
     def insert(
         self, pending: Pending, view: View, documents: NewDocuments, on_conflict: str
@@ -272,10 +272,12 @@ class Writer:
         leaders: dict[int, int] = {}
         groups: dict[int, int] = {}
         newest = b""
+        changes = WriteBehind(committed.recent)
         if pending.num_live:
             documents, numbers = pending.documents()
             leaders, groups = fold_copies(numbers, documents.sketches, view)
             records = documents.records(numbers, leaders, pending.inserted_at)
+            changes.insert(records)
             data = documents.segment_data(scheme, numbers, leaders)
             entry, puts = segment_puts(scheme.tables, data.entry(next_segment), data)
             segments, next_segment = (*segments, entry), next_segment + 1
@@ -283,6 +285,8 @@ class Writer:
                 newest = puts[0][1]
         flags, lost_copies = removal_marks(pending.removed, groups, view) if pending.removed else ({}, 0)
         touched, runs, tail = change_of_ages(pending, committed.tail, view)
+        changes.touch(touched)
+        changes.remove(pending.removed, flags)
         manifest = Manifest(
             next_number=committed.next_number + pending.count,
             next_segment=next_segment,
@@ -310,28 +314,19 @@ class Writer:
         # What a merge has put among the segments is read anew.
         before = committed if newest and merged.manifest is manifest else None
         self._packed = [] if merged.gone else self._packed
+        changes.forget(merged.unmarked)
+        recent = changes.settle(len(encode_manifest(merged.manifest, self._packed)))
+        merged.manifest = merged.manifest._replace(recent=recent)
         encoded = encode_manifest(merged.manifest, self._packed)
-        others: list[tuple[str, bytes, Any]] = []
-        for put in puts:
-            others.append(("segments", *put))
-        for number in pending.removed:
-            others.append(("documents", number_key(number), None))
-        for number, flag in flags.items():
-            others.append(("removed", number_key(number), encode_flags(number, flag)))
-        for leader, size in groups.items():  # 0: none of its documents is left
-            value = encode_group_size(leader, size) if size else None
-            others.append(("groups", number_key(leader), value))
-        for run, behind in runs.items():
-            others.append(("ages", run_key(*run), encode_run(Run(*run, behind)) if behind else None))
-        if pending.done is not None:
-            others.append(("meta", done_key(pending.done.turn), pending.done.value))
-            others += [("meta", done_key(turn), None) for turn in pending.done.ends]
-        return Prepared(merged, encoded, records, touched, others, pending.done, newest, before)
+        others = [*_small_puts(groups, runs, pending.done), *changes.others]
+        others += [("segments", *put) for put in puts]
+        only_removes = not records and not touched
+        return Prepared(merged, encoded, changes, others, only_removes, pending.done, newest, before)
 
     def commit(self, prepared: Prepared) -> None:
         """Make a prepared change durable. No read transaction of this thread may be open."""
         # What stores no document makes space free, now or when merges end.
-        self._store.commit(prepared.store, not prepared.records and not prepared.touched)
+        self._store.commit(prepared.store, prepared.only_removes)
         self.manifest = prepared.merged.manifest
         self.merges.note_stored(prepared.merged)
         if prepared.done is not None:
@@ -350,17 +345,27 @@ class Writer:
     def take_over(self, manifest: Manifest) -> None:
         """Go on with a file of this manifest, which holds no chunks of merges under way."""
         with self._store.reading() as txn:
-            self._go_on(manifest, _removed_sketches(txn))
+            self._go_on(manifest, _removed_sketches(txn, manifest))
 
 
-def _removed_sketches(txn: ReadTransaction) -> list[int]:
+def _small_puts(
+    groups: dict[int, int], runs: dict[tuple[int, int], int], done: Note | None
+) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """Yield (database, key, value) of groups of copies, ages and a note; ``None`` removes the key."""
+    for leader, size in groups.items():  # 0: none of its documents is left
+        yield "groups", number_key(leader), encode_group_size(leader, size) if size else None
+    for run, behind in runs.items():
+        yield "ages", run_key(*run), encode_run(Run(*run, behind)) if behind else None
+    if done is not None:
+        yield "meta", done_key(done.turn), done.value
+        yield from (("meta", done_key(turn), None) for turn in done.ends)
+
+
+def _removed_sketches(txn: ReadTransaction, manifest: Manifest) -> list[int]:
     """Return the numbers whose sketches are gone, by unsealed flags: a wrong count rewrites a segment too
     early or late."""
-    return [
-        number
-        for number, value in numbered(txn.items("removed"), "removed")
-        if flags_unverified(value) & REMOVED_SKETCH
-    ]
+    marks = ((number, flags_unverified(value)) for number, value in numbered(txn.items("removed"), "removed"))
+    return [n for n, flags in (*marks, *manifest.recent.marks.items()) if flags & REMOVED_SKETCH]
 
 
 def clear_unnamed(store: Store, manifest: Manifest) -> None:

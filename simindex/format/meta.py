@@ -35,6 +35,7 @@ from simindex.format.layout import (
     bitmap_bits,
     filter_size,
 )
+from simindex.format.recent import NO_CHANGES, Recent, recent_of
 from simindex.format.records import MAX_INSERTED_AT, Run
 from simindex.format.seals import SEAL_BYTES, pack, seal, unpack, unseal
 from simindex.sketching.sketch import OF_DOCUMENTS, OF_ROWS
@@ -145,12 +146,18 @@ class Manifest(NamedTuple):
     tail_first: int = 0
     tail_time: int = 0
     sources: int = 0  # of its sketches: OF_DOCUMENTS, OF_ROWS, or 0 where there are none of both
+    recent: Recent = NO_CHANGES
     segments: tuple[SegmentEntry, ...] = ()
 
     @property
     def tail(self) -> Run:
         """The youngest run of ages; empty where it begins at `next_number`."""
         return Run(self.tail_time, self.tail_first, self.next_number)
+
+    @property
+    def num_records(self) -> int:
+        """How many records `documents` has: without the recent ones, with those that are marked only here."""
+        return self.num_documents + len(self.recent.marks) - len(self.recent.records)
 
 
 def encode_manifest(manifest: Manifest, packed: list[bytes] | None = None) -> bytes:
@@ -179,7 +186,7 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
     fields = unpack(unseal("meta", MANIFEST_KEY, value, "manifest"))
     if not isinstance(fields, list) or len(fields) != len(Manifest._fields):
         raise _contradiction(f"{len(Manifest._fields)} fields", fields)
-    *counters, entries = fields
+    *counters, changes, entries = fields
     if not isinstance(entries, list):
         raise _contradiction("an array of segments", entries)
     for name, counter in zip(Manifest._fields, counters, strict=False):
@@ -190,11 +197,13 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
         raise _contradiction(f"sources of 0, {OF_DOCUMENTS} or {OF_ROWS}", sources)
     if tail_first > next_number or tail_time > MAX_INSERTED_AT:
         raise _contradiction(f"a run of ages that ends at {next_number}", counters)
+    if (recent := recent_of(changes, next_number)) is None:
+        raise _contradiction(f"records and marks of ascending numbers below {next_number}", changes)
     if entries:
         _require_consistent(entries, counters)
     elif counters[2] or counters[3]:
         raise _contradiction("no documents without segments", counters)
-    return Manifest._make([*counters, tuple(starmap(SegmentEntry, entries))])
+    return Manifest._make([*counters, recent, tuple(starmap(SegmentEntry, entries))])
 
 
 def encode_backup_mark(stored_manifest: bytes) -> bytes:

@@ -357,11 +357,11 @@ def encode_flags(number: int, flags: int) -> bytes:
 
 def decode_flags(number: int, value: bytes | memoryview) -> int:
     """Return the REMOVED flags of `encode_flags`. Raises CorruptIndexError for anything else."""
-    expected = f"flags {_STORED_FLAGS}"
-    return _decode_count("removed", number, value, "removal mark", expected, _STORED_FLAGS.__contains__)
+    expected = f"flags {STORED_FLAGS}"
+    return _decode_count("removed", number, value, "removal mark", expected, STORED_FLAGS.__contains__)
 
 
-_STORED_FLAGS = REMOVED_DOCUMENT, REMOVED_DOCUMENT | REMOVED_SKETCH
+STORED_FLAGS = REMOVED_DOCUMENT, REMOVED_DOCUMENT | REMOVED_SKETCH
 
 
 def encode_group_size(leader: int, size: int) -> bytes:

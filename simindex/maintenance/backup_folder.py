@@ -46,6 +46,7 @@ from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest, stored_notes
 from simindex.storage.environment import ReadTransaction, WriteTransaction
 from simindex.storage.folder import is_index, permissions_of
+from simindex.storage.lmdb_file import MAIN
 from simindex.storage.store import Store
 
 _MARGIN_BYTES = 1 << 20
@@ -76,7 +77,7 @@ def _new(begun: Path, source: Store, header: bytes) -> Iterator[Store]:
     """Open an empty index in a new folder."""
     store = Store(begun, "x", permissions=permissions_of(Path(source.path), None))
     try:
-        store.initialise(CONFIG_KEY, header, MANIFEST_KEY, encode_manifest(Manifest()))
+        store.initialise(CONFIG_KEY, header, encode_manifest(Manifest()))
         yield store
     finally:
         store.close()
@@ -196,16 +197,16 @@ class FolderTarget:
                 writing.delete_prefix("segments", segment_prefix(segment))
             for name, found in differences.items():
                 written += _apply(txn, writing, name, found)
-            writing.put("meta", MANIFEST_KEY, stored)
+            writing.put(MAIN, MANIFEST_KEY, stored)
             writing.put("meta", BACKUP_KEY, encode_backup_mark(stored))
             return written
 
         self._advance(self._store.commit(change))
         with self._store.reading() as there:
             count = there.count("documents")
-        if count != manifest.num_documents:
+        if count != manifest.num_records:
             raise CorruptIndexError(
-                f"{self.name}: expected a backup of {manifest.num_documents} documents, found {count}; the "
+                f"{self.name}: expected a backup of {manifest.num_records} records, found {count}; the "
                 "index has lost pages, simindex check says which"
             )
 

@@ -27,7 +27,6 @@ from simindex.format.layout import SegmentEntry
 from simindex.format.meta import (
     BACKUP_KEY,
     CONFIG_KEY,
-    MANIFEST_KEY,
     Manifest,
     decode_header,
     decode_manifest,
@@ -55,7 +54,7 @@ _MOST_MANIFEST_BYTES = 256 << 20
 PARTS = "parts"
 """The folder of the parts."""
 
-_NOT_COPIED = {CONFIG_KEY, MANIFEST_KEY, BACKUP_KEY, MOVED_KEY}
+_NOT_COPIED = {CONFIG_KEY, BACKUP_KEY, MOVED_KEY}
 """In the database "meta": what the manifest of a backup says itself, and what is of one file alone."""
 
 _THREADS = 4
@@ -142,9 +141,9 @@ class StoreTarget:
         others = [(key, bytes(value)) for key, value in txn.items("meta") if key not in _NOT_COPIED]
         if others:
             databases["meta"] = (self._upload(encode_entries(others)),)
-        if txn.count("documents") != manifest.num_documents:
+        if txn.count("documents") != manifest.num_records:
             raise CorruptIndexError(
-                f"{self._source}: expected {manifest.num_documents} records, found "
+                f"{self._source}: expected {manifest.num_records} records, found "
                 f"{txn.count('documents')}; simindex check says what else is wrong"
             )
         self._backup = StoredBackup(

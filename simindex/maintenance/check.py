@@ -34,6 +34,7 @@ from simindex.maintenance.reports import MOST_PROBLEMS, CheckReport, Problem
 from simindex.maintenance.subprocess_call import ChildDiedError, Send, run
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
+from simindex.storage.lmdb_file import MAIN
 from simindex.storage.page_file import PageFile, pinned_pages
 from simindex.storage.page_walk import Finding, walk_file
 
@@ -50,7 +51,8 @@ class _Check:
         self._path, self._is_full, self._send, self._file = path, level == "full", send, file
         self._walked = walk_file(file)
         self._trees = self._walked.trees
-        self._meta = self._values_of("meta")
+        manifests = ((key, value) for key, value in self._values_of(MAIN).items() if key == MANIFEST_KEY)
+        self._meta = {**self._values_of("meta"), **dict(manifests)}
         self._num_problems = self._num_documents = self._num_segments = 0
         self._done = self._total = 0
         self._sent_at = 0.0
@@ -98,13 +100,15 @@ class _Check:
         return dict(self._trees[name].values()) if name in self._trees else {}
 
     def _decoded(self, kind: str, key: bytes, decode: Callable[[memoryview], Decoded]) -> Decoded | None:
-        """Return a value of the database "meta"; ``None``, and a problem, where it is missing or damaged."""
+        """Return the manifest, or a value of "meta"; ``None``, and a problem, where it is missing or
+        damaged."""
         try:
             if key not in self._meta:
                 raise CorruptIndexError(f"expected a {kind}, found none")
             return decode(self._meta[key])
         except SimIndexError as exc:
-            self.found(Problem(kind, str(exc), "meta", first_key=key.hex()))
+            database = MAIN if key == MANIFEST_KEY else "meta"
+            self.found(Problem(kind, str(exc), database, first_key=key.hex()))
         return None
 
     def _scheme(self) -> Scheme | None:
@@ -133,7 +137,7 @@ class _Check:
             message = (
                 f"expected segments in the {found} bytes of their pages, found counts for {expected} bytes"
             )
-            self.found(Problem("manifest", message, "meta", first_key=MANIFEST_KEY.hex()))
+            self.found(Problem("manifest", message, MAIN, first_key=MANIFEST_KEY.hex()))
         return expected <= found
 
     def _segments(self, manifest: Manifest) -> dict[int, dict[bytes, memoryview]]:
@@ -163,8 +167,8 @@ class _Check:
         tree = self._trees.get("documents")
         if self._is_full:
             documents.check_records(self.advance)
-        elif tree is not None and tree.is_whole and tree.num_entries != manifest.num_documents:
-            message = f"expected {manifest.num_documents} documents, found {tree.num_entries}"
+        elif tree is not None and tree.is_whole and tree.num_entries != manifest.num_records:
+            message = f"expected {manifest.num_records} records, found {tree.num_entries}"
             self.found(Problem("count", message, "documents"))
         values = self._segments(manifest)
         for entry in manifest.segments:

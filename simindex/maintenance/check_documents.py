@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from simindex.format.bulk import NO_LEADER, decode_records
 from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import Manifest
+from simindex.format.recent import Recent
 from simindex.format.records import Run, decode_flags, decode_group_size, decode_record, decode_run
 from simindex.maintenance.reports import Problem
 from simindex.queries.scheme import Scheme
 from simindex.sketching.sketch import HAS_SIGNATURE, OF_DOCUMENTS, OF_ROWS
+from simindex.storage.lmdb_file import MAIN
 from simindex.storage.page_walk import Tree
 
 Found = Callable[[Problem], None]
@@ -84,6 +87,7 @@ class Documents:
         self.live = np.empty(0, dtype=DOCUMENT)
         self.is_whole = False
         self.marks, self.are_marks_whole = self._decoded("mark", "removed", decode_flags)
+        self.marks |= manifest.recent.marks
         self.groups, _ = self._decoded("group", "groups", decode_group_size)
         for number in self.marks:
             if number >= manifest.next_number:
@@ -135,6 +139,7 @@ class Documents:
                 some = entries[first : first + _AT_ONCE]
                 self._read(self._trees["documents"], some)
                 advance(int(some["length"].sum()))
+        self._take_recent(self._manifest.recent)
         self._check_places()
         if not self.is_whole:
             return
@@ -160,6 +165,19 @@ class Documents:
         octets = tree.file.octets.data
         places, ends = entries["place"][is_number], (entries["place"] + entries["length"])[is_number]
         values = [bytes(octets[a:b]) for a, b in zip(places.tolist(), ends.tolist(), strict=True)]
+        self._take(numbers, values)
+
+    def _take_recent(self, recent: Recent) -> None:
+        """Take the records that wait, and leave out those whose marks do; every mark is of a record."""
+        self._take(np.array([*recent.records], dtype=np.uint64), [*recent.records.values()])
+        is_marked = np.isin(self.live["numbers"], [*recent.marks])
+        if self.is_whole:
+            for number in recent.marks.keys() - set(self.live["numbers"][is_marked].tolist()):
+                self._report("record", "documents", "expected a record until its mark is written", number)
+        self.live = self.live[~is_marked]
+
+    def _take(self, numbers: np.ndarray, values: list[bytes]) -> None:
+        """Take what records say."""
         records = decode_records(numbers, values, self._scheme.config.keep_shingles)
         for place, error in records.errors:
             self.is_whole = False
@@ -217,8 +235,9 @@ class Documents:
         if not len(twins):
             return
         wanted, seen = set(numbers[twins].tolist()), dict[object, int]()
-        for number, value in self._numbered("record", "documents"):
-            if number not in wanted:
+        recent = self._manifest.recent
+        for number, value in chain(self._numbered("record", "documents"), recent.records.items()):
+            if number not in wanted or number in recent.marks:
                 continue
             key = decode_record(number, value).key
             if (type(key), key) in seen:
@@ -273,7 +292,7 @@ class Documents:
         has_signatures = bool((self.live["present"] & HAS_SIGNATURE).any())
         if has_signatures and manifest.sources not in (OF_DOCUMENTS, OF_ROWS):
             message = "expected the manifest to say what signatures are of, found that there are none"
-            self._found(Problem("manifest", message, "meta"))
+            self._found(Problem("manifest", message, MAIN))
 
 
 def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes, str]]]:

@@ -36,7 +36,7 @@ from simindex.format.seals import pack
 from simindex.maintenance.stored_segment import StoredSamples
 from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
-from simindex.queries.view import View
+from simindex.queries.view import View, stored_records
 from simindex.sketching.sample import Samples
 from simindex.sketching.sketch import (
     HAS_FINGERPRINT,
@@ -157,7 +157,7 @@ class Source:
                 with self._session.store.reading() as txn:
                     view = self._session.reader.committed_view(txn)
                     self._require_unchanged(view.manifest)
-                    keys, values = _next_records(txn, first)
+                    keys, values = _next_records(txn, view.manifest, first)
                     batch = self._documents(txn, view, self._numbers(keys, first), values) if keys else None
             except SimIndexError as exc:
                 exc.located(self.path)
@@ -209,9 +209,9 @@ class Source:
             )
 
 
-def _next_records(txn: ReadTransaction, first: bytes) -> tuple[list[bytes], list[bytes]]:
+def _next_records(txn: ReadTransaction, manifest: Manifest, first: bytes) -> tuple[list[bytes], list[bytes]]:
     """Return keys and values of the next records, a batch of them or fewer."""
-    records = txn.items("documents", first)
+    records = stored_records(txn, manifest, first)
     part = next(in_parts(records, BATCH, lambda record: len(record[1])), None)
     found = [] if part is None else part.values
     return [key for key, _ in found], [bytes(value) for _, value in found]

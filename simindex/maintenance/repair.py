@@ -35,6 +35,7 @@ from simindex.maintenance.subprocess_call import Send, run
 from simindex.maintenance.work_folder import forget
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
+from simindex.storage.lmdb_file import MAIN
 from simindex.storage.page_file import (
     META_PAGES,
     OVERFLOW,
@@ -44,9 +45,23 @@ from simindex.storage.page_file import (
     pinned_pages,
     read_nodes,
 )
-from simindex.storage.page_walk import FREE, Walked, entries_of, values_of, walk_file, with_last_commit
+from simindex.storage.page_walk import (
+    FREE,
+    Walked,
+    entries_of,
+    has_free_list,
+    values_of,
+    walk_file,
+    with_last_commit,
+)
 
 _PAGES_AT_ONCE = 4096
+MANIFEST_LOST = (
+    "the newest manifest is lost, with the last small changes; one of an earlier commit stands in, and "
+    "documents that were removed since may be among those saved"
+)
+STATE_UNSURE = "pages are used twice, or neither used nor free; some may be of an older state"
+LAST_LOST = "pages of the last commit are lost; this may be the state of the one before"
 META_LOST = "a meta page of LMDB is lost; this may be the state of the commit before the last"
 
 
@@ -67,6 +82,8 @@ class Salvage:
         )
         if is_meta_lost:
             self.notes.append(META_LOST)
+        elif any(not finding.database for finding in self.walked.findings):
+            self.notes.append(STATE_UNSURE)
         is_free_known = not is_meta_lost and all(finding.database != FREE for finding in self.walked.findings)
         usage = self.walked.usage
         orphans = usage.lost() if is_free_known else usage.unused()
@@ -101,13 +118,14 @@ class Salvage:
             found, key=lambda item: (item[0], item[1].next_number, item[1].next_segment)
         )
         if not is_reached:
-            self.notes.append("the newest manifest is lost; one of an earlier commit stands in for it")
+            self.notes.append(MANIFEST_LOST)
         return manifest
 
     def _named(self, name: bytes) -> Iterator[tuple[bool, bytes]]:
-        """Yield whether the tree still reaches them, and the values under a name of the database "meta"."""
+        """Yield whether a tree still reaches them, and the values under a name."""
+        reached = chain(self.reached("meta"), self.reached(MAIN))
         unreached = chain(self._scanned(self._orphans), self._scanned(self._free))
-        for is_reached, parts in ((True, self.reached("meta")), (False, unreached)):
+        for is_reached, parts in ((True, reached), (False, unreached)):
             for key, value in chain.from_iterable(values_of(self.file, entries) for entries in parts):
                 if key == name:
                     yield is_reached, bytes(value)
@@ -163,6 +181,7 @@ _WORK = "repair"
 REMOVED_FOUND = "records of removed documents were found, as older pages leave them, and are not saved"
 TOUCHES_LOST = "documents were touched later than their records say, as older pages leave them"
 SAMPLES_LOST = "documents have lost sampled shingles: no query_containment finds them, insert them again"
+MAYBE_OLDER = "records are from pages that no tree reaches, and may be as they were before a touch"
 MARKS_LOST = "marks of removed documents are lost; some of these may be among those saved"
 
 
@@ -222,7 +241,10 @@ def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
     """Repair an index in this process; see `repair`. Returns the fields of the report."""
     try:
         with pinned_pages(source) as file:
-            return _Repair(Salvage(with_last_commit(file)), source, send).run(destination)
+            salvage = Salvage(with_last_commit(file))
+            if salvage.file.meta != file.meta and not has_free_list(file):
+                salvage.notes.append(LAST_LOST)
+            return _Repair(salvage, source, send).run(destination)
     except CorruptIndexError as exc:
         bare = bare_pages(source)
         if bare is None or "meta page of LMDB" not in str(exc):
@@ -302,9 +324,12 @@ class _Repair:
     def _records(self, remains: list[SegmentRemains]) -> np.ndarray:
         """Return the records (_RECORD) that are left, in order of numbers."""
         none = np.empty(0, dtype=_RECORD)
-        reached = np.concatenate([none, *map(self._sound, self._salvage.reached("documents"))])
+        parts = map(self._sound, self._salvage.reached("documents"))
+        reached = np.concatenate([none, *parts, self._sound_recent()])
+        reached = reached[~np.isin(reached["number"], [*self._manifest.recent.marks])]
         found: np.ndarray = reached[self._are_live(reached["number"], remains)]
-        num_removed = len(reached) - len(found)
+        num_reached = len(found)
+        num_removed = len(reached) - num_reached
         if num_removed:
             self._salvage.notes.append(f"{num_removed} {REMOVED_FOUND}")
         orphans = [self._sound(entries) for entries in self._salvage.by_number()]
@@ -315,6 +340,9 @@ class _Repair:
             unreached = np.concatenate(orphans)
             found = np.concatenate([found, unreached[self._are_evident(unreached, removed, known)]])
         _, first = np.unique(found["number"], return_index=True)  # of one number, that which the tree reaches
+        num_older = 0 if self._salvage.are_orphans_current else int((first >= num_reached).sum())
+        if num_older:
+            self._salvage.notes.append(f"{num_older} {MAYBE_OLDER}")
         self._note_lost_touches(found["number"][first], found["age"][first])
         return found[first]
 
@@ -344,7 +372,17 @@ class _Repair:
         """Return the records (_RECORD) among some entries."""
         is_number = (entries["key_bytes"] == NUMBER_KEY_BYTES) & (entries["octets"][:, 0] < 128)
         entries = entries[is_number]
-        numbers = numbers_of(entries["octets"])
+        return self._sound_at(numbers_of(entries["octets"]), entries)
+
+    def _sound_recent(self) -> np.ndarray:
+        """Return the sound records (_RECORD) of the manifest; their places are below 0, from its last."""
+        records = self._manifest.recent.records
+        places = np.zeros(len(records), dtype=_RECORD)
+        places["place"] = np.arange(-len(records), 0)
+        return self._sound_at(np.array([*records], dtype=np.uint64), places)
+
+    def _sound_at(self, numbers: np.ndarray, entries: np.ndarray) -> np.ndarray:
+        """Return the sound records (_RECORD) of numbers, at the places of some entries."""
         records = self._decoded(numbers, entries)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
         found = np.empty(len(records.places), dtype=_RECORD)
@@ -357,7 +395,8 @@ class _Repair:
     def _decoded(self, numbers: np.ndarray, places: np.ndarray) -> Records:
         """Return the records at places of the file, each with its length."""
         sizes = zip(places["place"].tolist(), places["length"].tolist(), strict=True)
-        values = [bytes(self._salvage.file.value(place, size)) for place, size in sizes]
+        recent, file = [*self._manifest.recent.records.values()], self._salvage.file
+        values = [recent[at] if at < 0 else bytes(file.value(at, size)) for at, size in sizes]
         return decode_records(numbers, values, self._scheme.config.keep_shingles)
 
     def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
@@ -381,7 +420,8 @@ class _Repair:
     @cached_property
     def _removed(self) -> set[int]:
         """The numbers that the tree of marks still reaches."""
-        return {int(n) for e in self._salvage.reached("removed") for n in numbers_of(e["octets"])}
+        reached = (int(n) for e in self._salvage.reached("removed") for n in numbers_of(e["octets"]))
+        return {*reached, *self._manifest.recent.marks}
 
     def _marks_of(self, parts: Iterable[np.ndarray]) -> set[int]:
         """Return the numbers of the marks among some entries whose seals fit."""

@@ -29,6 +29,7 @@ from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.environment import WriteTransaction
 from simindex.storage.folder import WriterLock, require_permissions
+from simindex.storage.lmdb_file import MAIN
 from simindex.storage.replacement import new_file
 
 _THREADS = 4
@@ -165,12 +166,12 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
                     path=where,
                     segment=segment.id,
                 )
-        if not count == manifest.num_documents == backup.documents:
+        if count != manifest.num_records or manifest.num_documents != backup.documents:
             raise CorruptIndexError(
-                f"{where}: expected {manifest.num_documents} records, found {count}", path=where
+                f"{where}: expected {manifest.num_records} records, found {count}", path=where
             )
         file.commit(lambda new: new.put("meta", CONFIG_KEY, backup.header))
-        file.commit(lambda new: new.put("meta", MANIFEST_KEY, backup.manifest))
+        file.commit(lambda new: new.put(MAIN, MANIFEST_KEY, backup.manifest))
 
 
 def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBackup) -> list[_Step]:

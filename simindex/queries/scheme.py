@@ -17,7 +17,6 @@ from simindex.format.layout import Geometry, Layout
 from simindex.format.meta import (
     CONFIG_KEY,
     IDENTITY_BYTES,
-    MANIFEST_KEY,
     Header,
     Manifest,
     decode_header,
@@ -77,7 +76,7 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
         import secrets  # with all of `random` and `hashlib`: loaded where an index is made
 
         new = replace(new, identity=secrets.token_bytes(IDENTITY_BYTES))
-        store.initialise(CONFIG_KEY, encode_header(new.header), MANIFEST_KEY, encode_manifest(Manifest()))
+        store.initialise(CONFIG_KEY, encode_header(new.header), encode_manifest(Manifest()))
     with store.reading() as txn:
         value = txn.get("meta", CONFIG_KEY)
         if value is None:

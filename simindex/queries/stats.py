@@ -17,6 +17,7 @@ from simindex.formulas.match_odds import FOUND_PROBABILITIES, similarity_for
 from simindex.html_table import of_bytes, table
 from simindex.jsonable import plain
 from simindex.queries.scheme import Scheme
+from simindex.queries.view import stored_records
 from simindex.storage.environment import ReadTransaction
 
 RECALL_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -127,7 +128,7 @@ def usual_shingles(txn: ReadTransaction, manifest: Manifest) -> int | None:
     found = list[int]()
     for place in range(_PLACES):
         first = number_key(manifest.next_number * place // _PLACES)
-        for key, value in islice(txn.items("documents", first), _AT_A_PLACE):
+        for key, value in islice(stored_records(txn, manifest, first), _AT_A_PLACE):
             found.append(decode_record(number_of(key), value).num_shingles)
     known = sorted(filter(None, found))
     if not known:

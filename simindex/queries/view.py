@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -45,6 +45,7 @@ from simindex.segments.directory import Directory, Segment, whole_form
 from simindex.segments.memory import MemorySegment
 from simindex.sketching.sketch import HAS_FINGERPRINT, OF_ROWS, SketchBatch
 from simindex.storage.environment import ReadTransaction
+from simindex.storage.lmdb_file import MAIN
 
 
 @dataclass
@@ -88,10 +89,20 @@ class Expected(NamedTuple):
 
 def stored_manifest(txn: ReadTransaction) -> bytes:
     """Return the manifest's bytes. Raises CorruptIndexError when there is none."""
-    value = txn.get("meta", MANIFEST_KEY)
+    value = txn.get(MAIN, MANIFEST_KEY)
     if not value:
         raise CorruptIndexError("manifest: expected one, found nothing; restore a backup")
     return bytes(value)
+
+
+def stored_records(
+    txn: ReadTransaction, manifest: Manifest, first: bytes
+) -> Iterator[tuple[bytes, memoryview]]:
+    """Yield (database key, record) of the live documents from a key on, in order."""
+    recent = manifest.recent
+    behind = ((key, memoryview(record)) for key, record in recent.live_records() if key >= first)
+    items, marked = chain(txn.items("documents", first), behind), set(map(number_key, recent.marks))
+    return (item for item in items if item[0] not in marked) if marked else items
 
 
 def stored_notes(txn: ReadTransaction) -> Iterator[tuple[bytes, memoryview]]:
@@ -166,12 +177,12 @@ class Reader:
         """Refuse counts that stored pages have no room for, before memory is asked for, and a manifest of
         another time."""
         expected, room = self._tables.stored_bytes(manifest.segments), txn.sizes()["segments"]
-        documents = txn.count("documents")
+        records = txn.count("documents")
         if expected > room:
             problem = f"segments in the {room} bytes of their pages, found counts for {expected} bytes"
-        elif documents != manifest.num_documents:
+        elif records != manifest.num_records:
             problem = (
-                f"the count of the {documents} documents that are stored, found {manifest.num_documents}: it "
+                f"the count of the {records} records that are stored, found {manifest.num_records}: it "
                 "is of another time"
             )
         else:
@@ -301,8 +312,8 @@ class View:
                 if (record := self.record(number)) is not None:
                     live.append((place, record.key, (record, *row)))
                 continue
-            if snapshot.has_removed and self.removed_flags(number):
-                self._stored(number)  # raises
+            if snapshot.has_removed and self.removed_flags(number) and self._stored(number) is None:
+                continue
             live.append((place, key, found))
         return [row[0] for row in live], [row[1] for row in live], [row[2] for row in live]
 
@@ -320,8 +331,13 @@ class View:
         return value
 
     def _stored(self, number: int) -> memoryview | None:
-        """Return the stored bytes of a number, which a removed one must not have: an older page leads to
-        older records."""
+        """Return the stored bytes of a number, which a removed one must not have, unless its mark is a recent
+        one: an older page leads to older records."""
+        recent = self.manifest.recent
+        if number in recent.marks:
+            return None
+        if number in recent.records:
+            return memoryview(recent.records[number])
         value = self._txn.get("documents", number_key(number))
         if value is not None and self._snapshot.has_removed and self.removed_flags(number):
             raise damaged(
@@ -341,6 +357,8 @@ class View:
 
     def removed_flags(self, number: int) -> int:
         """Return the REMOVED flags of a committed number, 0 when nothing of it is gone."""
+        if number in self.manifest.recent.marks:
+            return self.manifest.recent.marks[number]
         value = self._txn.get("removed", number_key(number))
         return 0 if value is None else decode_flags(number, value)
 
@@ -353,7 +371,8 @@ class View:
 
     def removed_between(self, first: int, behind: int) -> dict[int, int]:
         """Return number -> REMOVED flags of first..behind-1."""
-        removed: dict[int, int] = {}
+        marks = self.manifest.recent.marks
+        removed = {number: flags for number, flags in marks.items() if first <= number < behind}
         if not self._txn.count("removed"):
             return removed  # a merge asks with every few inserts, and mostly nothing is
         for number, value in numbered(self._txn.items("removed", number_key(first)), "removed", first):
@@ -371,7 +390,7 @@ class View:
         """Return up to `limit` live documents in order of number, from `first` to `behind`; see `walk`."""
         found: list[tuple[int, StoredRecord]] = []
         # From the very first key, for a damaged one can be shorter than a number.
-        items = self._txn.items("documents", number_key(first) if first else b"")
+        items = stored_records(self._txn, self.manifest, number_key(first) if first else b"")
         for number, value in numbered(items, "documents", first):
             if number >= self.manifest.next_number:
                 raise damaged(

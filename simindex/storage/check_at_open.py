@@ -22,7 +22,15 @@ import numpy as np
 
 from simindex.errors import CorruptIndexError
 from simindex.storage.folder import DATA_FILE, HEADER_FILE, data_file, identity_of
-from simindex.storage.lmdb_file import DATABASES, is_in_place, kept_open, open_lmdb, pages_bytes
+from simindex.storage.lmdb_file import (
+    DATABASES,
+    HEAD_KEY,
+    MAIN,
+    is_in_place,
+    kept_open,
+    open_lmdb,
+    pages_bytes,
+)
 from simindex.storage.page_file import (
     COMMIT_AT,
     LONGEST_METAS,
@@ -39,7 +47,6 @@ from simindex.storage.page_file import (
     pages_of,
 )
 from simindex.storage.page_walk import (
-    MAIN,
     Finding,
     Usage,
     records_of,
@@ -149,7 +156,7 @@ def _prove(file: PageFile, path: str) -> None:
     usage = Usage(file)
     main = walk_tree(file, MAIN, file.meta.main, usage, MOST_DEPTH)
     values = dict(main.values())
-    if main.is_whole and values.keys() != {name.encode() for name in DATABASES}:
+    if main.is_whole and values.keys() != {HEAD_KEY, *(name.encode() for name in DATABASES)}:
         return  # nothing was ever committed, or it is another program's file
     databases = records_of(main, values.items())
     trees = [main]

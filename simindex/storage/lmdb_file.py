@@ -128,6 +128,10 @@ def _has_no_space(path: str) -> bool:
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
 
+MAIN, HEAD_KEY = "main", b"manifest"
+"""LMDB's own tree, of the names of the databases. Every commit writes its page, so that the value which every
+commit replaces lies there, too."""
+
 _MAP_BYTES, _MAP_BYTES_IN_A_CROWD, _CROWD = 1 << 40, 1 << 36, 32
 """Address space of an index: takes no memory and no disk. A process has 128 TiB of it, and the last place of
 them is not an index's: behind so many that are open, the next get less."""
@@ -258,14 +262,20 @@ def _opened(env: lmdb.Environment) -> dict[str, Any]:
     # A handle opened in a read transaction is void once that has ended, and py-lmdb's own transaction
     # waits for the writer with the GIL held: for ever, where that one is a thread of this process.
     if env.flags()["readonly"]:  # then it does not wait
-        return {name: env.open_db(name.encode(), create=False) for name in DATABASES}
+        return open_databases(env, None, create=False)
     with env.begin(write=True) as txn:
-        return {name: env.open_db(name.encode(), txn=txn, create=False) for name in DATABASES}
+        return open_databases(env, txn, create=False)
 
 
-def used_bytes(env: lmdb.Environment, txn: lmdb.Transaction, databases: dict[str, Any]) -> int:
+def open_databases(env: lmdb.Environment, txn: lmdb.Transaction | None, *, create: bool) -> dict[str, Any]:
+    """Return the handles of all databases by name."""
+    named: dict[str, Any] = {name: env.open_db(name.encode(), txn=txn, create=create) for name in DATABASES}
+    return {MAIN: env.open_db(txn=txn), **named}
+
+
+def used_bytes(txn: lmdb.Transaction, databases: dict[str, Any]) -> int:
     """Return the bytes of the pages that a write transaction leaves in use, those of the free list apart."""
-    stats = [env.stat(), *(txn.stat(database) for database in databases.values())]
+    stats = [txn.stat(database) for database in databases.values()]
     pages = sum(stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"] for stat in stats)
     return (pages + 2) * stats[0]["psize"]
 

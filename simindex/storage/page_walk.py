@@ -24,7 +24,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.distinct import distinct
-from simindex.storage.lmdb_file import DATABASES
+from simindex.storage.lmdb_file import DATABASES, HEAD_KEY, MAIN
 from simindex.storage.page_file import (
     BIG_VALUE,
     KEY_ROOM,
@@ -134,6 +134,11 @@ def with_last_commit(file: PageFile) -> PageFile:
     return dataclasses.replace(file, meta=other) if is_later else file
 
 
+def has_free_list(file: PageFile) -> bool:
+    """Whether the end of the newest free list can be read."""
+    return _last_freed(file, file.meta)[0] >= 0
+
+
 def _contradictions(file: PageFile, metas: list[Meta]) -> Iterator[Finding]:
     at = int(metas[1].transaction > metas[0].transaction)
     newest, other = metas[at], metas[1 - at]
@@ -216,8 +221,8 @@ def _places_of_lists(file: PageFile, nodes: np.ndarray) -> np.ndarray:
     return np.where(is_big, nodes["value_page"] * file.page_bytes + PAGE_HEADER_BYTES, nodes["place"])
 
 
-FREE, MAIN = "free list", "names of databases"
-"""The two trees of LMDB's own."""
+FREE = "free list"
+"""A tree of LMDB's own, as `MAIN` is."""
 
 _LEAVES_AT_ONCE = 1024
 
@@ -349,7 +354,7 @@ class Walked:
     """A file whose trees were walked.
 
     Attributes:
-        trees: the six databases by name; those that could be found.
+        trees: `MAIN` and the six databases by name; those that could be found.
     """
 
     file: PageFile
@@ -381,7 +386,7 @@ def walk_file(file: PageFile) -> Walked:
                 page=file.num_pages,
             )
         )
-    return Walked(file, trees, usage, findings)
+    return Walked(file, {MAIN: main, **trees}, usage, findings)
 
 
 def _account(usage: Usage) -> Iterator[Finding]:
@@ -474,7 +479,7 @@ def _sound_leaves(
         tree.num_entries += len(nodes)
         big, is_wrong = np.flatnonzero(nodes["flags"] == BIG_VALUE), np.zeros(len(nodes), dtype=bool)
         if reads_values:
-            is_wrong = nodes["flags"] != (SUB_TREE if tree.name == MAIN else 0)
+            is_wrong = nodes["flags"] != np.where(_are_names(tree, nodes), SUB_TREE, 0)
             is_wrong[big], num_pages = _take_values(tree.file, nodes[big], usage)
             total += num_pages
         elif len(big):
@@ -484,6 +489,14 @@ def _sound_leaves(
             first = node["octets"][: node["key_bytes"]].tobytes()
             tree.findings.append(Finding(message, tree.name, int(part["page"][page]), first, first + b"\0"))
     return np.concatenate(kept), total
+
+
+def _are_names(tree: Tree, nodes: np.ndarray) -> np.ndarray:
+    """Return which nodes are names of databases."""
+    if tree.name != MAIN:
+        return np.zeros(len(nodes), dtype=bool)
+    is_name: np.ndarray = nodes["key"] != HEAD_KEY
+    return is_name
 
 
 def _take_values(file: PageFile, big: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
@@ -497,6 +510,8 @@ def records_of(main: Tree, values: Iterable[tuple[bytes, memoryview]]) -> dict[s
     """Return the records of the databases by name, out of the values of their tree."""
     found: dict[str, DatabaseRecord] = {}
     for key, value in values:
+        if key == HEAD_KEY:
+            continue
         name, record = key.decode("ascii", "replace"), DatabaseRecord.of(bytes(value))
         if name not in DATABASES or record is None or record.flags:
             message = f"expected the record of one of {', '.join(DATABASES)}, found {name!r:.40}"

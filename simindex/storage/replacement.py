@@ -32,6 +32,7 @@ from simindex.storage.lmdb_file import (
     ENGINE,
     MIN_MAP_BYTES,
     Limit,
+    open_databases,
     pages_bytes,
     translated,
     with_map,
@@ -57,7 +58,7 @@ class NewFile:
     def __init__(self, environment: Environment, data: str) -> None:
         self._environment, self._data = environment, data
         with Call(environment), environment.env.begin(write=True) as txn:
-            databases = {name: environment.env.open_db(name.encode(), txn=txn) for name in DATABASES}
+            databases = open_databases(environment.env, txn, create=True)
         environment.databases = databases
         self._start_writing: Any = getattr(ctypes.CDLL(None), "sync_file_range", None)
 

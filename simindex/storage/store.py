@@ -60,12 +60,14 @@ from simindex.storage.folder import (
     require_room,
 )
 from simindex.storage.lmdb_file import (
-    DATABASES,
+    HEAD_KEY,
+    MAIN,
     MIN_MAP_BYTES,
     Limit,
     closed,
     databases_of,
     never_completed,
+    open_databases,
     read_only,
     snapshots,
     translated,
@@ -265,14 +267,14 @@ class Store:
                 "configuration; close this handle and open the index again"
             ).located(self.path)
 
-    def initialise(self, header_key: bytes, header: bytes, manifest_key: bytes, manifest: bytes) -> None:
+    def initialise(self, header_key: bytes, header: bytes, manifest: bytes) -> None:
         """Create the databases with their first values, in one commit."""
         environment = self.environment()
         try:
             with Call(environment), environment.env.begin(write=True) as txn:
-                databases = {name: environment.env.open_db(name.encode(), txn=txn) for name in DATABASES}
+                databases = open_databases(environment.env, txn, create=True)
                 txn.put(header_key, header, db=databases["meta"])
-                txn.put(manifest_key, manifest, db=databases["meta"])
+                txn.put(HEAD_KEY, manifest, db=databases[MAIN])
             environment.databases = databases
         except lmdb.Error as exc:
             raise translated(exc, self.path) from exc
@@ -453,7 +455,7 @@ class Store:
                         if not environment.are_records_proven:
                             environment.prove_records(txn)
                         result = change(WriteTransaction(txn, environment.databases))
-                        if usable is not None and used_bytes(env, txn, environment.databases) > usable:
+                        if usable is not None and used_bytes(txn, environment.databases) > usable:
                             raise self._limit.reached(self.path, env.info()["map_size"])
                     self.last_commit = environment.ids_from + number
                     if not only_frees_space:  # only a compaction leaves the mark, and it frees
@@ -479,7 +481,7 @@ class Store:
             freed = environment.env.reader_check()
             oldest = min(snapshots(environment.env), default=None)
             with environment.env.begin() as txn:
-                live = used_bytes(environment.env, txn, environment.databases)
+                live = used_bytes(txn, environment.databases)
         if freed:
             event("readers freed", self.path, readers=freed)
         self._look_at_disk(file_bytes)

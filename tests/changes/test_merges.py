@@ -18,6 +18,7 @@ from simindex.changes.session import unnamed_segments
 from simindex.format.keys import segment_key, table_of
 from simindex.format.layout import FILTERS, KEY_TABLE, SegmentEntry
 from simindex.format.meta import Manifest, encode_manifest
+from simindex.format.recent import NO_CHANGES
 from simindex.queries.view import stored_manifest
 from simindex.segments.merge import Merge
 from simindex.storage.environment import ReadTransaction
@@ -186,7 +187,7 @@ def test_merges_are_begun_as_if_each_commit_looked_for_them(
                 if is_broken_off:
                     with full_disk(monkeypatch), pytest.raises(IndexFullError):
                         index.insert("too much", document(0))
-                seen.append(writer.manifest._replace(tail_time=0))
+                seen.append(writer.manifest._replace(tail_time=0, recent=NO_CHANGES))
         return seen
 
     calm = manifests(tmp_path / "calm")

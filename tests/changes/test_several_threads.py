@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from support.faults import broken_off
 from support.indexes import SMALL, problems_of
+from support.stored import DATABASES
 
 import simindex
 from simindex import ClosedError, Index, IndexFullError, Layout
@@ -23,8 +24,8 @@ def document(name: int, version: int) -> list[str]:
 def stored_in(index: Index) -> Stored:
     """All values of an index but what tells it from another."""
     with index._store.reading() as txn:
-        names = sorted(txn.sizes())
-        values = {(name, bytes(key)): bytes(value) for name in names for key, value in txn.items(name)}
+        values = {(name, bytes(key)): bytes(value) for name in DATABASES for key, value in txn.items(name)}
+        values["main", b"manifest"] = bytes(txn.get("main", b"manifest") or b"")
     return {place: value for place, value in values.items() if place != ("meta", b"config")}
 
 

@@ -36,6 +36,7 @@ from simindex.format.meta import (
     turn_behind,
     turn_of,
 )
+from simindex.format.recent import NO_CHANGES, Recent
 from simindex.format.records import MAX_INSERTED_AT
 from simindex.format.seals import pack, seal, unpack, unseal
 
@@ -129,6 +130,15 @@ def test_header_of_another_length_is_refused(length: int) -> None:
         decode_header(seal("meta", CONFIG_KEY, pack(fields[:length])), "test")
 
 
+def recents(behind: int) -> st.SearchStrategy[Recent]:
+    """Records and marks of numbers below one."""
+    if not behind:
+        return st.just(NO_CHANGES)
+    numbers = st.integers(0, behind - 1)
+    records = st.dictionaries(numbers, st.binary(max_size=9)).map(lambda found: dict(sorted(found.items())))
+    return st.builds(Recent, records, st.dictionaries(numbers, st.sampled_from([1, 3])))
+
+
 @st.composite
 def manifests(draw: st.DrawFn) -> Manifest:
     """Manifests as writers make them."""
@@ -151,7 +161,8 @@ def manifests(draw: st.DrawFn) -> Manifest:
     copies = draw(st.integers(0, min(documents, sum(entry.num_copies for entry in entries))))
     next_segment = max((entry.id for entry in entries), default=0) + draw(st.integers(1, 9))
     tail = draw(st.integers(0, number)), draw(st.integers(0, MAX_INSERTED_AT))
-    return Manifest(number, next_segment, documents, copies, *tail, draw(st.integers(0, 2)), tuple(entries))
+    counters = number, next_segment, documents, copies, *tail, draw(st.integers(0, 2))
+    return Manifest(*counters, draw(recents(number)), tuple(entries))
 
 
 @given(manifests())
@@ -169,7 +180,7 @@ def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
 
 FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
 SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([8, 0, 8, 0, 6]))
-WHOLE = Manifest(15, 4, 12, 1, 9, 10**15, 2, (FIRST, SECOND))
+WHOLE = Manifest(15, 4, 12, 1, 9, 10**15, 2, Recent({13: b"a", 14: b""}, {14: 3, 2: 1}), (FIRST, SECOND))
 
 
 def test_manifest_of_the_cases_below_is_whole() -> None:
@@ -184,6 +195,19 @@ OF_A_MANIFEST: dict[str, list[Any]] = {
     "sources": [3],
     "tail_first": [16, -1],
     "tail_time": [MAX_INSERTED_AT + 1, None],
+    "recent": [
+        (),
+        ({},),
+        ([], {}),
+        ({15: b""}, {}),
+        ({-1: b""}, {}),
+        ({14: b"", 13: b""}, {}),
+        ({13: "a"}, {}),
+        ({}, {15: 1}),
+        ({}, {14: 2}),
+        ({}, {14: None}),
+        ({}, {"14": 1}),
+    ],
     "segments": [(), (SECOND, FIRST), (FIRST, FIRST)],
 }
 OF_THE_SECOND: dict[str, list[Any]] = {

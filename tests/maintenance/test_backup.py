@@ -354,7 +354,8 @@ def test_damaged_value_is_found_and_no_backup_made(
         index.insert_many(texts(100, 40))
         index.insert_many((f"copy {n}", "the same text") for n in range(3))
         index.touch(3, 104)
-        index.remove_many([0, 2, 105, "copy 0"])
+        with bound("changes of a commit that wait", 0):
+            index.remove_many([0, 2, 105, "copy 0"])
     *_, (name, key, value) = [
         entry for entry in stored_values(path) if entry[0] == database and entry[1] != b"config"
     ]
@@ -374,7 +375,7 @@ def test_lost_record_is_found(paths: tuple[Path, Path]) -> None:
     filled(path).close()
     store_values(path, [("documents", bytes(7) + b"\x07", None)])
     with (
-        pytest.raises(CorruptIndexError, match="count of the 99 documents that are stored, found 100"),
+        pytest.raises(CorruptIndexError, match="count of the 89 records that are stored, found 90"),
         simindex.open(path, "r") as index,
     ):
         index.backup(target)

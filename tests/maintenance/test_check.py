@@ -116,7 +116,7 @@ def manifest_of(path: Path) -> Any:
 
 
 def store_manifest(path: Path, **fields: Any) -> None:
-    store_values(path, [("meta", MANIFEST_KEY, encode_manifest(manifest_of(path)._replace(**fields)))])
+    store_values(path, [("main", MANIFEST_KEY, encode_manifest(manifest_of(path)._replace(**fields)))])
 
 
 OF_A_SEGMENT = {("segment", name) for name in ("keys", "band 1", "permutation 1", "sketches")}
@@ -200,7 +200,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], Set[tuple[str, str | None]]]] =
     ),
     "a manifest that does not know what signatures are of": (
         lambda p: store_manifest(p, sources=0),
-        {("manifest", "meta")},
+        {("manifest", "main")},
     ),
     "a value that belongs to nobody": (
         lambda p: store_values(p, [("meta", b"other", b"x")]),

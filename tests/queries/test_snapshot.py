@@ -66,7 +66,7 @@ def test_documents_that_a_handle_has_inserted_are_taken_over_unread(
 def test_index_without_a_manifest_is_damaged(tmp_path: Path, manifest: bytes | None) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:
         index.insert("a", "some words of a text")
-    store_values(tmp_path / "i", [("meta", b"manifest", manifest)])
+    store_values(tmp_path / "i", [("main", b"manifest", manifest)])
     calls: list[Callable[[Index], object]] = [
         len,
         list,

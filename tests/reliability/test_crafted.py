@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.faults import bound
 from support.indexes import problems_of
 from support.stored import (
     CONFIG_KEY,
@@ -34,7 +35,8 @@ LAYOUTS = {"whole": Layout(), "chunked": Layout(4, 4, 200)}
 def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of two segments; what a test stores in it, the test takes back."""
     path = tmp_path_factory.mktemp("crafted") / "i"
-    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param]) as index:
+    at_once = bound("changes of a commit that wait", 0)
+    with simindex.open(path, "x", CONFIG, layout=LAYOUTS[request.param]) as index, at_once:
         index.insert_many(((n, text, {"n": n}) for n, text in enumerate(TEXTS)), batch_size=8)
         index.insert("copy", TEXTS[0])
         index.remove(3)
@@ -44,7 +46,7 @@ def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 PLACES = {
     "header": ("meta", CONFIG_KEY),
-    "manifest": ("meta", b"manifest"),
+    "manifest": ("main", b"manifest"),
     "record": ("documents", record_key(5)),
 }
 
@@ -213,17 +215,21 @@ def list_with_writer(path: Path) -> None:
 def test_numbers_ahead_of_a_manifest_whose_count_fits_are_found_in_use(tmp_path: Path) -> None:
     """It is an older manifest of as many documents."""
     path = tmp_path / "i"
-    with simindex.open(path, "x", CONFIG) as index:
+    at_once = bound("changes of a commit that wait", 0)
+    with at_once, simindex.open(path, "x", CONFIG) as index:
         index.insert_many([("a", TEXTS[0]), ("b", TEXTS[1])])  # whose segment stays when one is removed
     old = next(change for change in stored_values(path) if change[:2] == PLACES["manifest"])
-    with simindex.open(path) as index, index.transaction():
+    with bound("changes of a commit that wait", 0), simindex.open(path) as index, index.transaction():
         index.remove("a")
         index.insert("c", TEXTS[2])
     store_values(path, [old])
     with simindex.open(path, "r+") as index:
         with pytest.raises(CorruptIndexError, match=r"expected numbers below \d+; stored numbers are ahead"):
             list(index)
-        with pytest.raises(CorruptIndexError, match="expected to append 1 new keys behind the stored ones"):
+        with (
+            bound("changes of a commit that wait", 0),
+            pytest.raises(CorruptIndexError, match="expected to append 1 new keys behind the stored ones"),
+        ):
             index.insert("d", TEXTS[3])
 
 

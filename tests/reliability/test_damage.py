@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from support.faults import bound
 from support.indexes import Answers, chunk_key, outcome
 from support.samples import sample_of
 from support.stored import flipped, kind_of, names_value, record_key, sketch_page, store_values, stored_values
@@ -46,7 +47,8 @@ def documents() -> dict[Key, str]:
 def closed_index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ClosedIndex:
     """(path, answers) of an index with several segments, copies and removed documents; not to be changed."""
     path = tmp_path_factory.mktemp("damage") / "i"
-    with simindex.open(path, "x", DAMAGED, layout=LAYOUTS[request.param]) as index:
+    at_once = bound("changes of a commit that wait", 0)
+    with simindex.open(path, "x", DAMAGED, layout=LAYOUTS[request.param]) as index, at_once:
         index.insert_many(documents().items(), batch_size=9)
         index.remove_many(["near 2", 3, b"other copy"])
         index.touch("near 5", 7, 8, b"copy")
@@ -142,7 +144,8 @@ def test_damaged_value_is_an_error_or_of_no_consequence(
         assert name != "segments" or len(changes) > 1 or names_value(found, key, TABLES), vars(found)
         assert "bit" not in damage or "seal" in str(found) or "not an index" in str(found)
     unread = UNREAD if damage in ("missing", "places") else UNREAD | {"config"}  # it has a second copy
-    assert {"manifest", "documents"} <= detected
+    assert "documents" in detected
+    assert "manifest" in detected or damage == "places"  # it lies alone
     if "bit" not in damage:
         assert harmless <= unread
     else:  # blocks of tables, of filters and fences that no question reads

@@ -288,7 +288,7 @@ def test_handle_is_closed_from_inside_a_call_of_the_same_thread(path: Path) -> N
     index = simindex.open(path)
     with index._store.reading() as txn:
         index.close()
-        assert txn.get("meta", b"manifest")
+        assert txn.get("main", b"manifest")
     with pytest.raises(ClosedError):
         len(index)
     simindex.open(path).close()

@@ -30,7 +30,7 @@ def test_handles_of_one_file_share_an_environment_until_the_last_is_closed(tmp_p
     del environment
     store.close()
     assert registry.environments[identity] is reader.environment()
-    assert held(reader, "meta") == {b"config": b"header", b"manifest": b"one"}
+    assert held(reader, "meta") == {b"config": b"header"}
     reader.close()
     assert identity not in registry.environments
 
@@ -45,7 +45,7 @@ def test_child_that_opens_the_file_takes_no_snapshot_from_the_parents_threads(tm
     def work(tell: Tell) -> None:
         os.read(read, 1)
         with Store(tmp_path / "i", "r").reading() as txn:
-            tell(bytes(txn.get("meta", b"manifest") or b"").decode())
+            tell(bytes(txn.get("main", b"manifest") or b"").decode())
 
     pid, pipe = forked(work)
     with store.reading() as one, store.reading() as other:
@@ -55,7 +55,7 @@ def test_child_that_opens_the_file_takes_no_snapshot_from_the_parents_threads(tm
         assert os.waitpid(pid, 0)[1] == 0
         assert env.readers() == before
         for found in (one, other):
-            assert bytes(found.get("meta", b"manifest") or b"") == b"one"
+            assert bytes(found.get("main", b"manifest") or b"") == b"one"
     assert everything_from(pipe) == ["one"]
     pinned.close()
     store.close()
@@ -78,7 +78,7 @@ def test_file_of_a_call_that_the_fork_came_in_the_middle_of_is_not_opened_again(
     with store.reading() as txn:
         pid, pipe = forked(work)
         assert os.waitpid(pid, 0)[1] == 0
-        assert bytes(txn.get("meta", b"manifest") or b"") == b"one"
+        assert bytes(txn.get("main", b"manifest") or b"") == b"one"
     assert everything_from(pipe) == ["refused"]
     put(store, "groups", key=b"value")
     store.close()

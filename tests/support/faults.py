@@ -66,6 +66,7 @@ BOUNDS = {
     "bytes of a step of a compaction": "changes.compaction:_STEP_BYTES",
     "segments of a merge": "changes.merges:MAX_SOURCES",
     "documents of a run of ages": "format.records:RUN_DOCUMENTS",
+    "changes of a commit that wait": "changes.write_behind:_MOST_CHANGES",
     "bytes of metadata": "format.records:MAX_METADATA_BYTES",
     "members of a cluster in memory": "all_pairs.clusters:_MEMBERS_AT_ONCE",
     "entries whose sketches are in memory": "all_pairs.ranges:BLOCK",

@@ -105,6 +105,8 @@ def main_root(data: bytes) -> int:
 def root(data: bytes, name: str) -> int:
     """The number of the root page of a named database."""
     main = main_root(data)
+    if name == "main":
+        return main
     value = next(value for key, _, value in nodes(page(data, main)) if key == name.encode())
     return int(_DATABASE.unpack(value)[-1])
 
@@ -161,14 +163,16 @@ def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
     with lmdb.open(data_file(path), subdir=False, max_dbs=16, readonly=True, lib_version=0) as env:
         handles = {name: env.open_db(name.encode(), create=False) for name in DATABASES}
         with env.begin() as txn:
-            return [(name, key, value) for name in DATABASES for key, value in txn.cursor(db=handles[name])]
+            manifest = txn.get(b"manifest")
+            named = [(name, key, value) for name in DATABASES for key, value in txn.cursor(db=handles[name])]
+            return [*([("main", b"manifest", manifest)] if manifest else []), *named]
 
 
 def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]]) -> None:
     """Store (database, key, value) each, past simindex; a value of None deletes the key."""
     data, size = data_file(path), 1 << 24
     with lmdb.open(data, subdir=False, max_dbs=16, map_size=size, sync=False, lib_version=0) as env:
-        handles = {name: env.open_db(name.encode()) for name in DATABASES}
+        handles = {"main": env.open_db(), **{name: env.open_db(name.encode()) for name in DATABASES}}
         with env.begin(write=True) as txn:
             for name, key, value in changes:
                 if value is None:
@@ -179,12 +183,12 @@ def store_values(path: Path, changes: Iterable[tuple[str, bytes, bytes | None]])
 
 def sealed(database: str, key: bytes, fields: object) -> bytes:
     """A value of these fields, rightly sealed."""
-    return seal(database, key, pack(fields))
+    return seal("meta" if database == "main" else database, key, pack(fields))
 
 
 def fields_of(database: str, key: bytes, value: bytes) -> Any:
     """The fields of a sealed value."""
-    return unpack(unseal(database, key, value, "value"))
+    return unpack(unseal("meta" if database == "main" else database, key, value, "value"))
 
 
 def changed_segment(entry: list[Any], **fields: object) -> list[Any]:
@@ -209,7 +213,7 @@ def names_value(error: Any, key: bytes, tables: Sequence[str]) -> bool:
 
 def kind_of(name: str, key: bytes, sketches: int) -> str:
     """A name for the kind of a stored value; `sketches`: the table that is the column of sketches."""
-    if name == "meta":
+    if name in ("main", "meta"):
         return key.decode()
     if name != "segments":
         return name
@@ -281,7 +285,7 @@ def load(geometry: Geometry, segment: int, data: SegmentData) -> Segment:
 def bare_store(path: Path, **options: Any) -> Store:
     """A new store, open for writing; the header and the manifest are one word each."""
     store = Store(path, "x", **options)
-    store.initialise(b"config", b"header", b"manifest", b"one")
+    store.initialise(b"config", b"header", b"one")
     return store
 
 

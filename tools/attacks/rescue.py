@@ -35,7 +35,14 @@ from attacks.children import OTHER, OUTCOMES, RIGHT, TYPED, WRONG, run_child
 from attacks.files import kind_of
 from simindex import Index, Layout
 from simindex.maintenance import subprocess_call as upkeep_child
-from simindex.maintenance.repair import MARKS_LOST, META_LOST
+from simindex.maintenance.repair import (
+    LAST_LOST,
+    MANIFEST_LOST,
+    MARKS_LOST,
+    MAYBE_OLDER,
+    META_LOST,
+    STATE_UNSURE,
+)
 from simindex.storage.folder import data_file
 
 STALE_PAGE, STALE_FILE = "stale page", "stale file"
@@ -219,18 +226,20 @@ def _repaired(folder: Path, allowed: list[dict[Any, Any]], older: dict[Any, Any]
             saved = held_by(index)
     except Exception as error:
         return kind_of(error), f"{type(error).__name__}: {error}"
-    if META_LOST in report.notes:
+    are_marks_lost = bool({MARKS_LOST, MANIFEST_LOST} & {*report.notes})
+    older_notes = META_LOST, LAST_LOST, STATE_UNSURE, MANIFEST_LOST, MAYBE_OLDER
+    if any(note.endswith(older_notes) for note in report.notes):
         allowed = [*allowed, older]
     for key, (record, sketch) in saved.items():
         known = [held[key] for held in allowed if key in held]
-        if not known and MARKS_LOST in report.notes and key in older:
+        if not known and are_marks_lost and key in older:
             continue
         if not any(record == one for one, _ in known):
-            return WRONG, f"{key!r}: {record}, expected one of {known}"
+            return WRONG, f"{key!r}: {record}, expected one of {known}; {report.notes}"
         # A lost sketch is that of a document without shingles.
         if not any(sketch == one for _, one in known) and len(report.without_sketch) == 0:
             return WRONG, f"{key!r}: another sketch, {sketch}"
-    back = older.keys() if MARKS_LOST in report.notes else set()
+    back = older.keys() if are_marks_lost else set()
     if report.is_whole and not any(one.keys() <= saved.keys() <= one.keys() | back for one in allowed):
         return WRONG, f"it names no loss, and has {len(saved)} documents of {len(allowed[0])}"
     left = simindex.check(target)

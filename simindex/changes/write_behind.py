@@ -1,0 +1,111 @@
+"""What a commit does with records and removal marks: they wait in the manifest, or go to their databases.
+
+Invariant: after each commit a removed document has a mark and no record, or the mark is a recent one and the
+record is there until both are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from simindex.format.keys import number_key, number_of
+from simindex.format.packed import Pairs
+from simindex.format.recent import Recent
+from simindex.format.records import encode_flags
+from simindex.format.seals import pack
+from simindex.segments.build import Puts
+
+_BESIDE_BYTES, _PAGE_BYTES = 2_020, 4_080
+"""Of a value that LMDB keeps on the page of its key, and of one that has a page of its own."""
+
+_ROOM_BYTES = 800
+"""For changes, at least: with less they would be written too often."""
+
+_MOST_CHANGES = 16
+"""Records, or marks, of a commit that may wait. What has more writes full pages anyway."""
+
+
+class WriteBehind:
+    """The records and marks of one commit. `settle` comes last.
+
+    Attributes:
+        appended: records for `documents`, behind all that are there.
+        touched: records of `documents` with another time.
+        others: (database, key, value) of all else; ``None`` removes the key.
+    """
+
+    def __init__(self, recent: Recent) -> None:
+        self._records, self._marks = {**recent.records}, {**recent.marks}
+        self.appended, self.touched = Pairs([], []), Puts()
+        self.others: list[tuple[str, bytes, Any]] = []
+        self._waits = True
+
+    def insert(self, records: Pairs) -> None:
+        """Store records of new documents; before all else."""
+        if len(records) > _MOST_CHANGES:
+            self._write_records()
+            self.appended.keys.extend(records.keys)
+            self.appended.values.extend(records.values)
+        else:
+            self._records.update(zip(map(number_of, records.keys), records.values, strict=True))
+
+    def touch(self, records: Puts) -> None:
+        """Store records of stored documents anew."""
+        for key, record in records:
+            if (number := number_of(key)) in self._records:
+                self._records[number] = record
+            else:
+                self.touched.append((key, record))
+
+    def remove(self, removed: Container[int], flags: dict[int, int]) -> None:
+        """Mark removed documents, and leaders whose record went before."""
+        for number, its_flags in flags.items():
+            if number in removed or number in self._marks:
+                self._marks[number] = its_flags
+            else:
+                self.others.append(("removed", number_key(number), encode_flags(number, its_flags)))
+        self._waits = len(flags) <= _MOST_CHANGES
+
+    def forget(self, numbers: list[int]) -> None:
+        """Remove the marks of documents of which no entry is left."""
+        for number in numbers:
+            database = "removed"
+            if self._marks.pop(number, None) is not None:
+                if self._records.pop(number, None) is not None:
+                    continue
+                database = "documents"
+            self.others.append((database, number_key(number), None))
+
+    def settle(self, num_bytes: int) -> Recent:
+        """Return the changes that wait, and write those that do not, or for which a manifest of so many bytes
+        without them has no room."""
+        room = _BESIDE_BYTES - num_bytes
+        if room < _ROOM_BYTES:
+            room = _ROOM_BYTES + -(num_bytes + _ROOM_BYTES) % _PAGE_BYTES
+        if not self._waits or self._num_bytes() > room:
+            self._write_records()
+            # With less room than half of it records would be written too often.
+            if not self._waits or 2 * self._num_bytes() > room:
+                self._write_marks()
+        return Recent(self._records, self._marks)
+
+    def _num_bytes(self) -> int:
+        """Bytes of the changes in the manifest."""
+        return len(pack((self._records, self._marks)))
+
+    def _write_records(self) -> None:
+        for number, record in self._records.items():
+            if number in self._marks:
+                flags = encode_flags(number, self._marks.pop(number))
+                self.others.append(("removed", number_key(number), flags))
+            else:
+                self.appended.keys.append(number_key(number))
+                self.appended.values.append(record)
+        self._records = {}
+
+    def _write_marks(self) -> None:
+        for number, flags in sorted(self._marks.items()):
+            key = number_key(number)
+            self.others += [("removed", key, encode_flags(number, flags)), ("documents", key, None)]
+        self._marks = {}

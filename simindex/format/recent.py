@@ -1,0 +1,43 @@
+"""The recent changes: records and removal marks that the manifest holds until a page full of them is written.
+
+LMDB writes a page whole, and beside the old one. A single insert or removal would write a page of `documents`
+or `removed`, with the branches above, for each number; the manifest is written by every commit anyway.
+
+Invariant: the records are of later documents than those in `documents`, and each mark is of a document whose
+record is stored, there or here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from simindex.format.keys import number_key
+from simindex.format.records import STORED_FLAGS
+
+
+class Recent(NamedTuple):
+    """Recent changes: number -> sealed record, ascending, and number -> REMOVED flags; not to be changed."""
+
+    records: Mapping[int, bytes] = {}
+    marks: Mapping[int, int] = {}
+
+    def live_records(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (database key, record) of the documents that are not removed."""
+        return ((number_key(n), record) for n, record in self.records.items() if n not in self.marks)
+
+
+NO_CHANGES = Recent()
+
+
+def recent_of(fields: Any, next_number: int) -> Recent | None:
+    """Return recent changes as msgpack has them; ``None`` for what no writer stores."""
+    try:
+        records, marks = fields
+        numbers = [*records]
+        is_valid = numbers == sorted(numbers) and {*marks.values()} <= {*STORED_FLAGS}
+        is_valid &= all(type(n) is int and 0 <= n < next_number for n in (*numbers, *marks))
+        is_valid &= all(type(record) is bytes for record in records.values())
+    except (TypeError, ValueError, AttributeError):
+        return None
+    return Recent(records, marks) if is_valid else None
