@@ -14,7 +14,7 @@ from typing import Any
 from warnings import catch_warnings
 
 import pytest
-from support.faults import set_bound
+from support.faults import bound, set_bound
 from support.stored import flipped, store_values, stored_values
 
 import simindex
@@ -131,7 +131,7 @@ def test_slots_of_killed_readers_that_are_freed_are_logged(
 
 def test_damage_that_a_call_meets_is_logged_once(tmp_path: Path, log: Log) -> None:
     path = tmp_path / "i"
-    with simindex.open(path, "x", SMALL) as index:
+    with simindex.open(path, "x", SMALL) as index, bound("changes of a commit that wait", 0):
         index.insert(1, text(1))
     (name, key, value), *_ = [stored for stored in stored_values(path) if stored[0] == "documents"]
     store_values(path, [(name, key, flipped(value, 40))])

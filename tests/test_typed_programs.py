@@ -99,7 +99,7 @@ def test_programs_of_the_documents_are_typed_and_what_is_wrong_is_found(
         "crawler_page.py",
         "course_08_segments_page.py",
         "thresholds.py",
-        "web_service_reader.py",
+        "workers_reader.py",
     } <= sources.keys()
     done = checked(tmp_path, sources | {"wrong.py": WRONG}, configuration + NO_SPARK)
     found = [line for line in done.stdout.splitlines() if line.partition(":")[0] in sources]

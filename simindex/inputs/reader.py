@@ -322,7 +322,21 @@ def _fitting(path: str) -> list[str]:
         return remote.fitting(path)
     if path == "-" or _MARKS.isdisjoint(path) or os.path.exists(path):
         return [path]
-    return sorted({*glob.glob(path, recursive=True), *_closed_folders(path)}) or [path]
+    found = (one for one in glob.glob(path, recursive=True) if not _is_behind_link(one, path))
+    return sorted({*found, *_closed_folders(path)}) or [path]
+
+
+def _is_behind_link(path: str, pattern: str) -> bool:
+    """Whether a path that fits a pattern with `**` leads through a linked folder, which may be a circle; a
+    walk over a folder passes over them, too."""
+    if "**" not in pattern:
+        return False
+    fixed, folder = len(pattern.partition("**")[0]), os.path.dirname(path)
+    while len(folder) >= fixed:
+        if os.path.islink(folder):
+            return True
+        folder = os.path.dirname(folder)
+    return False
 
 
 def _closed_folders(pattern: str) -> Iterator[str]:

@@ -370,16 +370,16 @@ class View:
         return np.array([not self.removed_flags(number) for number in each.tolist()], dtype=bool)[places]
 
     def removed_between(self, first: int, behind: int) -> dict[int, int]:
-        """Return number -> REMOVED flags of first..behind-1."""
+        """Return number -> REMOVED flags of first..behind-1, in order."""
         marks = self.manifest.recent.marks
         removed = {number: flags for number, flags in marks.items() if first <= number < behind}
         if not self._txn.count("removed"):
-            return removed  # a merge asks with every few inserts, and mostly nothing is
+            return dict(sorted(removed.items()))  # a merge asks with every few inserts, and mostly nothing is
         for number, value in numbered(self._txn.items("removed", number_key(first)), "removed", first):
             if number >= behind:
                 break
             removed[number] = decode_flags(number, value)
-        return removed
+        return dict(sorted(removed.items())) if marks else removed
 
     def group_size(self, leader: int) -> int | None:
         """Return how many live documents share a leader's sketch; ``None`` when there was never a copy."""

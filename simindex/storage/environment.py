@@ -24,7 +24,7 @@ from simindex.errors import CorruptIndexError, SimIndexError, damaged
 from simindex.events import event
 from simindex.storage.check_at_open import RECORDS, prove_records
 from simindex.storage.folder import LOCK_SUFFIX, number_of
-from simindex.storage.lmdb_file import translated
+from simindex.storage.lmdb_file import MAIN, translated
 from simindex.storage.page_file import DatabaseRecord, FoundValues, MappedFile, PageMap
 
 FORK_WAIT_SECONDS, _PAUSE_SECONDS = 10.0, 0.001
@@ -162,7 +162,7 @@ class Environment:
         if self.pages is not None:
             return self.pages
         info = self.env.info()
-        with txn.cursor(db=self.databases["meta"]) as cursor:
+        with txn.cursor(db=self.databases[MAIN]) as cursor:
             cursor.first()
             key = cast("memoryview", cursor.key())
             pages = PageMap.around(key, self.env.stat()["psize"], info["last_pgno"] + 1)

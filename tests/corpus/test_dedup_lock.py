@@ -53,10 +53,9 @@ def test_second_process_at_an_output_is_refused_by_name(run: Run) -> None:
         ("a.jsonl", "x.jsonl", {"removed": "r.jsonl"}),
         ("b.jsonl", "x.jsonl", {}),
         ("b.jsonl", "x.jsonl", {"force": True}),
-        ("b.jsonl", "./x.jsonl", {"journal": "elsewhere"}),
+        ("b.jsonl", "./x.jsonl", {}),
         ("b.jsonl", "link.jsonl", {"force": True}),
         ("b.jsonl", "y.jsonl", {"removed": "r.jsonl"}),
-        ("b.jsonl", "y.jsonl", {"journal": "x.jsonl.dedup"}),
         ([(1, FOX)], "x.jsonl", {"force": True}),
     ]
     with another_process() as child:

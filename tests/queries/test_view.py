@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.faults import broken_off
+from support.faults import bound, broken_off
 from support.indexes import problems_of
 from support.stored import store_values
 from support.texts import SMALL
@@ -14,7 +14,8 @@ from simindex.format.keys import pack_keys
 
 
 def test_document_that_is_gone_without_having_been_removed_is_damage(tmp_path: Path) -> None:
-    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+    at_once = bound("changes of a commit that wait", 0)
+    with at_once, simindex.open(tmp_path / "i", "x", SMALL) as index:
         index.insert_many((key, [key, key + "1"]) for key in "abc")
         index.remove("b")
     lost, other = (number.to_bytes(8, "big") for number in (2, 9))

@@ -10,6 +10,7 @@ from support.commands import TOOLS
 
 import simindex
 from simindex import Config, Layout, Sketch
+from simindex.storage.folder import data_file
 
 
 def test_estimate_is_what_a_compacted_index_takes(tmp_path: Path) -> None:
@@ -26,7 +27,7 @@ def test_estimate_is_what_a_compacted_index_takes(tmp_path: Path) -> None:
     lines = done.stdout.replace(",", "").splitlines()
     tables = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     [found] = (list(map(float, cells[1:])) for cells in tables if len(cells) == 8 and cells[0] == str(count))
-    taken = (tmp_path / "i" / "data.mdb").stat().st_size
+    taken = Path(data_file(tmp_path / "i")).stat().st_size
     assert taken == pytest.approx(found[0] * 1e9, rel=0.1)
     # So slow a disk is what bounds it: one writing of all of it, and merges of five commits of eight.
     assert found[5] * 3600 * 1000 == pytest.approx(1.8 * taken, rel=0.1)
