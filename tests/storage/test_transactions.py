@@ -112,7 +112,7 @@ def test_damage_that_is_met_on_entering_a_transaction_names_the_index(tmp_path: 
     path = tmp_path / "i"
     bare_store(path).close()
     reader = Store(path, "r")
-    page = lmdb_pages.leaves((path / "data.mdb").read_bytes(), "meta")[0]
+    page = lmdb_pages.leaves((path / "data.mdb").read_bytes(), "main")[0]
     with open(path / "data.mdb", "rb+") as file:
         os.pwrite(file.fileno(), bytes(8), page * PAGE)  # its number
     with (
