@@ -63,11 +63,19 @@ def number_of(name: str) -> int:
 
 def data_file(path: str | os.PathLike[str]) -> str:
     """Return the path of an index's data file; of the first one where there is none."""
-    try:
-        names = os.listdir(path)
-    except (FileNotFoundError, NotADirectoryError):
-        names = []
-    return os.path.join(path, _newest(names) or DATA_FILE)
+    found = os.path.join(path, DATA_FILE)
+    for _ in range(_LOOKS):
+        try:
+            names = os.listdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            break
+        found = os.path.join(path, _newest(names) or DATA_FILE)
+        if os.path.lexists(found):
+            break  # else a compaction has removed it, behind a newer one, while the folder was listed
+    return found
+
+
+_LOOKS = 10
 
 
 def _newest(names: Iterable[str]) -> str:

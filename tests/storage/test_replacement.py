@@ -13,7 +13,7 @@ import simindex
 from simindex import IndexFullError
 from simindex.changes.session import clear_unnamed
 from simindex.format.meta import Manifest
-from simindex.storage.folder import COMPACT_FILE
+from simindex.storage.folder import COMPACT_FILE, data_file
 from simindex.storage.store import Store
 
 
@@ -123,3 +123,12 @@ def test_file_that_the_last_user_leaves_is_closed(tmp_path: Path) -> None:
             assert len(pinned) == 2 * BATCH
             assert open_files() == {"data.1.mdb", "data.1.mdb-lock"}
     assert open_files() == set()
+
+
+def test_data_file_that_a_compaction_removes_while_the_folder_is_listed_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data.2.mdb").touch()
+    listings = iter([["data.1.mdb"], [], ["data.2.mdb"]])
+    monkeypatch.setattr("os.listdir", lambda _: next(listings))
+    assert data_file(tmp_path) == str(tmp_path / "data.2.mdb")
