@@ -19,6 +19,7 @@ from simindex.all_pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.all_pairs.table_walk import EqualSketches, SketchesAtHand, table_walks
 from simindex.all_pairs.tables import EVERY_KEY, Piece, PinnedTables, merged_by_age, set_bits
 from simindex.config import Config
+from simindex.distinct import distinct
 from simindex.errors import damaged
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
@@ -70,7 +71,7 @@ class _TextHashes:
         found = self._known.get(key)
         if found is None:
             document = document_under(self._texts, key)
-            found = np.unique(document_hashes(document, self._config.shingles, self._config.hash_seed))
+            found = distinct(document_hashes(document, self._config.shingles, self._config.hash_seed))
             self._known[key] = found
             self._num_bytes += found.nbytes
             while self._num_bytes > self._max_bytes and len(self._known) > 1:
@@ -229,10 +230,10 @@ class Pairs(SnapshotIterator[Pair]):
         for found in self._passing(where):
             set_bits(own, ranks.of(np.array([number for number, _ in found], dtype=np.uint64)))
             copied = [record.leader for _, record in found if record.leader is not None]
-            led.append(np.unique(ranks.of(np.array(copied, dtype=np.uint64))))
+            led.append(distinct(ranks.of(np.array(copied, dtype=np.uint64))))
             set_bits(leaders, led[-1])
         ranks.dead |= ~(own | leaders)
-        shared = np.unique(np.concatenate(led))
+        shared = distinct(np.concatenate(led))
         ranks.orphaned = shared[own[shared >> 3] >> (shared & 7).astype(np.uint8) & 1 == 0]
 
     def read(self, look: Callable[[View], _T]) -> _T:

@@ -24,6 +24,7 @@ from simindex.all_pairs.table_walk import NO_LONG_RUNS, SketchesAtHand, TableWal
 from simindex.all_pairs.tables import EVERY_KEY, Piece, SketchSource, Tables
 from simindex.batching import ahead
 from simindex.config import Config
+from simindex.distinct import distinct
 from simindex.format.layout import Geometry, Layout
 from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.queries.scheme import Scheme
@@ -119,7 +120,7 @@ class Sketches(SketchesAtHand):
     """Sketches that were fetched, by ascending numbers, whose ranks are their places."""
 
     def __init__(self, source: SketchSource, geometry: Geometry, *numbers: np.ndarray) -> None:
-        self.numbers = np.unique(np.concatenate(numbers))
+        self.numbers = distinct(np.concatenate(numbers))
         self.words, self.fingerprints = map(np.ascontiguousarray, source.sketches(self.numbers))
         segment = sketch_segment(geometry, self.words, self.fingerprints)
         directory, offsets = Directory(geometry, [segment]), np.array([0, len(self.numbers)], dtype=np.uint64)

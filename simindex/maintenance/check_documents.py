@@ -272,7 +272,7 @@ class Documents:
         """Prove that records of copies have the counts of one sample; those that rows estimate may differ."""
         counts_of = np.stack([owners, self.live["num_shingles"], self.live["num_sampled"]])
         of_groups = np.unique(counts_of[:, np.isin(owners, leaders)], axis=1)[0]
-        for leader in np.unique(of_groups[1:][of_groups[1:] == of_groups[:-1]]).tolist():
+        for leader in distinct(of_groups[1:][of_groups[1:] == of_groups[:-1]]).tolist():
             message = "expected records that say the same of the shingles of copies, found others"
             self._report("group", "documents", message, leader)
 

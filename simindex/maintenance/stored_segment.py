@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
+from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import (
     Chunk,
@@ -267,7 +268,7 @@ class StoredSamples:
         parts = [Samples.of([], self._one_in)]
         segments = np.array([entry.base for entry in view.manifest.segments], dtype=np.uint64)
         own = np.searchsorted(segments, numbers, side="right") - 1
-        for place in np.unique(own).tolist():
+        for place in distinct(own).tolist():
             self._read_to(txn, view, place)
             is_own = own == place
             of_own = counts[0][is_own], counts[1][is_own]

@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 import xxhash
 
+from simindex.distinct import distinct
 from simindex.format.meta import Manifest
 from simindex.format.records import StoredRecord, pack_metadata
 from simindex.queries.where import Filter
@@ -90,7 +91,7 @@ class _Field:
         if self._last:
             newest = self._newest()
             found.append(newest[np.isin(newest[:, 0], digests), 1])
-        return np.unique(np.concatenate(found))
+        return distinct(np.concatenate(found))
 
     def _newest(self) -> np.ndarray:
         return np.array(self._last, dtype=np.uint64).reshape(-1, 2)

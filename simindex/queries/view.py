@@ -17,6 +17,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from simindex import _kernel
+from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import table_key
 from simindex.format.keys import Key, decode_keys, encode_key, key_hash, number_key, numbered
@@ -472,7 +473,7 @@ class View:
         wanted: dict[bytes, list[int]] = {}
         for place in places:
             wanted.setdefault(encoded[place], []).append(place)
-        shared = np.unique(hashes[[*places]])
+        shared = distinct(hashes[[*places]])
         for _, number in self.directory.find_keys(KEY_TABLE, shared, EVERY):
             record = self.record(number)
             if record is not None:
