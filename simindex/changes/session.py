@@ -50,7 +50,6 @@ from simindex.format.meta import (
     decode_manifest,
     done_key,
     encode_done,
-    encode_manifest,
     turn_behind,
     turn_of,
 )
@@ -315,9 +314,7 @@ class Writer:
         before = committed if newest and merged.manifest is manifest else None
         self._packed = [] if merged.gone else self._packed
         changes.forget(merged.unmarked)
-        recent = changes.settle(len(encode_manifest(merged.manifest, self._packed)))
-        merged.manifest = merged.manifest._replace(recent=recent)
-        encoded = encode_manifest(merged.manifest, self._packed)
+        merged.manifest, encoded = changes.settle(merged.manifest, self._packed)
         others = [*_small_puts(groups, runs, pending.done), *changes.others]
         others += [("segments", *put) for put in puts]
         only_removes = not records and not touched

@@ -10,6 +10,7 @@ from collections.abc import Container
 from typing import Any
 
 from simindex.format.keys import number_key, number_of
+from simindex.format.meta import Manifest, encode_manifest
 from simindex.format.packed import Pairs
 from simindex.format.recent import Recent
 from simindex.format.records import encode_flags
@@ -77,9 +78,13 @@ class WriteBehind:
                 database = "documents"
             self.others.append((database, number_key(number), None))
 
-    def settle(self, num_bytes: int) -> Recent:
-        """Return the changes that wait, and write those that do not, or for which a manifest of so many bytes
-        without them has no room."""
+    def settle(self, manifest: Manifest, packed: list[bytes]) -> tuple[Manifest, bytes]:
+        """Return a manifest with the changes that wait, and its stored form; `packed` is `encode_manifest`'s.
+        What does not wait, or finds no room, is written."""
+        settled, encoded = self._encoded(manifest, packed)
+        if self._waits and len(encoded) <= _BESIDE_BYTES:
+            return settled, encoded
+        num_bytes = len(encode_manifest(manifest, packed))
         room = _BESIDE_BYTES - num_bytes
         if room < _ROOM_BYTES:
             room = _ROOM_BYTES + -(num_bytes + _ROOM_BYTES) % _PAGE_BYTES
@@ -88,7 +93,11 @@ class WriteBehind:
             # With less room than half of it records would be written too often.
             if not self._waits or 2 * self._num_bytes() > room:
                 self._write_marks()
-        return Recent(self._records, self._marks)
+        return self._encoded(manifest, packed)
+
+    def _encoded(self, manifest: Manifest, packed: list[bytes]) -> tuple[Manifest, bytes]:
+        settled = manifest._replace(recent=Recent(self._records, self._marks))
+        return settled, encode_manifest(settled, packed)
 
     def _num_bytes(self) -> int:
         """Bytes of the changes in the manifest."""

@@ -374,13 +374,13 @@ class View:
         """Return number -> REMOVED flags of first..behind-1, in order."""
         marks = self.manifest.recent.marks
         removed = {number: flags for number, flags in marks.items() if first <= number < behind}
-        if not self._txn.count("removed"):
-            return dict(sorted(removed.items()))  # a merge asks with every few inserts, and mostly nothing is
-        for number, value in numbered(self._txn.items("removed", number_key(first)), "removed", first):
+        # A merge asks with every few inserts, and mostly nothing is.
+        items = self._txn.items("removed", number_key(first)) if self._txn.count("removed") else ()
+        for number, value in numbered(items, "removed", first):
             if number >= behind:
                 break
             removed[number] = decode_flags(number, value)
-        return dict(sorted(removed.items())) if marks else removed
+        return dict(sorted(removed.items()))
 
     def group_size(self, leader: int) -> int | None:
         """Return how many live documents share a leader's sketch; ``None`` when there was never a copy."""

@@ -127,7 +127,7 @@ class JobSettings(DedupSettings):
                 "one",
                 "it goes by the shingles of the rows",
             )
-        assert self.source_fields is not None  # they are checked
+        source_fields(self.keep_per, is_kept=self.into is not None)  # raises
 
     @cached_property
     def source_fields(self) -> tuple[str, ...]:
