@@ -1,6 +1,6 @@
 """One open LMDB environment: its snapshots, and the transactions over its named databases.
 
-Nobody waits for readers. A data file's map never moves, a compaction writes another file, and whoever reads
+No call waits for a reader. A data file's map never moves, a compaction writes another file, and each reader
 holds a reference to the environment. The last handle closes it, or where a call is still under way then, the
 end of that: py-lmdb closes what nothing refers to. A fork alone waits, and for a while only; see `Calls`.
 """
@@ -63,6 +63,8 @@ class Calls:
     def __init__(self) -> None:
         self._under_way: dict[int, weakref.ref[Call]] = {}
         """By id. One that Ctrl-C broke off is gone with its traceback."""
+        self._given_up = weakref.WeakSet[Call]()
+        """Those that a fork has waited for in vain: a traceback that is kept may keep them for good."""
         self._may_begin = threading.Event()
         self._may_begin.set()
         self._is_stopped = False
@@ -85,13 +87,18 @@ class Calls:
         return any(call is not None and call.environment is environment for call in found)
 
     def stop(self) -> None:
-        """Let no step begin, and wait until none is under way, or for some seconds."""
+        """Let no step begin, and wait until none is under way, or for some seconds, for each one once."""
         # For a while only: a signal handler may fork in the middle of a step of its own thread.
         self._may_begin.clear()
         self._is_stopped = True
         ends = time.monotonic() + FORK_WAIT_SECONDS
-        while any(call() for call in list(self._under_way.values())) and time.monotonic() < ends:
+        while (awaited := self._awaited()) and time.monotonic() < ends:
             time.sleep(_PAUSE_SECONDS)
+        self._given_up.update(awaited)
+
+    def _awaited(self) -> list[Call]:
+        found = [call() for call in list(self._under_way.values())]
+        return [call for call in found if call is not None and call not in self._given_up]
 
     def go_on(self) -> None:
         """Let steps begin again."""

@@ -4,13 +4,14 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.faults import around
+from support.faults import around, set_bound
 from support.indexes import CALLS
 from support.processes import Tell, everything_from, forked, run_in_threads, succeeds
 from support.texts import BATCH, SMALL, TINY_LAYOUT, batch, document, label
@@ -150,6 +151,28 @@ def test_fork_with_other_threads_in_the_middle_of_a_call_does_no_harm(tmp_path: 
 
         run_in_threads(query, query, insert, fork)
         assert len(index) % BATCH == 100 % BATCH
+
+
+def test_call_whose_traceback_is_kept_is_waited_for_by_one_fork(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "seconds that a fork waits", 0.2)
+    pauses = list[float]()
+    sleep = time.sleep
+
+    def counted(seconds: float) -> None:
+        pauses.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr("simindex.storage.environment.time.sleep", counted)
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        kept = index._store.reading()
+        kept.__enter__()  # as a Ctrl-C leaves it that comes before the end of the block
+        for is_first in (True, False, False):
+            assert ended(forked(lambda tell: tell("found"))) == [["found"]]
+            assert bool(pauses) == is_first
+            pauses.clear()
+        kept.__exit__(None, None, None)
 
 
 # ---- a reader's handle ----
