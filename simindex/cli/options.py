@@ -92,7 +92,7 @@ wait = option(
     show_default=False,
     help="Wait up to this long while another process writes to the index (default: not at all).",
 )
-# No result depends on these two, and nobody has to choose them: the tests that show so turn them.
+# No result depends on these two, which tests turn to show so.
 batch_size = number("--batch-size", default=DEFAULT_BATCH_SIZE, hidden=True, help="Documents per batch.")
 workers = number("--workers", hidden=True, help="Threads that make sketches (default: one per core).")
 
