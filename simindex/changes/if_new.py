@@ -231,7 +231,7 @@ class Batch:
             found = self._query.find(self._view_of_all, batch)
             return found, np.zeros(len(found.matches) // MATCHES.itemsize, dtype=bool)
         # Where each match is live, and none is the document's own older version.
-        is_first_enough = self._is_one_enough and not (self._gone or self._own or self._view.has_removed)
+        is_first_enough = self._is_one_enough and not (self._gone or self._own or self._view.has_marks)
         found = self._query.find(self._view_of_all, batch, self._first, is_first_enough)
         return found, np.frombuffer(found.matches, dtype=MATCHES)["agree"] == NO_VALUE
 

@@ -68,8 +68,11 @@ class Snapshot:
 
     @cached_property
     def has_removed(self) -> bool:
-        """Whether tables have entries of removed documents: until a merge takes them out."""
-        return sum(entry.num_keys for entry in self.manifest.segments) > self.manifest.num_documents
+        """Whether removed documents have entries in tables, which a merge takes out, or records, which stay
+        while a mark waits."""
+        manifest = self.manifest
+        num_keys = sum(entry.num_keys for entry in manifest.segments)
+        return bool(manifest.recent.marks) or num_keys > manifest.num_documents
 
     @cached_property
     def has_copies(self) -> bool:
@@ -268,9 +271,9 @@ class View:
         return self.manifest.num_documents + len(self.pending.by_key) - self.pending.num_removed
 
     @property
-    def has_removed(self) -> bool:
-        """Whether tables have entries of committed documents that are removed; see `Snapshot.has_removed`."""
-        return self._snapshot.has_removed
+    def has_marks(self) -> bool:
+        """Whether anything is known of removed documents, if it is only that copies share the sketch of one."""
+        return bool(self.manifest.recent.marks) or self._txn.count("removed") > 0
 
     # ---- records ----
 
@@ -365,7 +368,7 @@ class View:
 
     def have_no_mark(self, numbers: np.ndarray) -> np.ndarray:
         """Return which committed numbers are not removed."""
-        if not self._snapshot.has_removed:
+        if not self.has_marks:
             return np.ones(len(numbers), dtype=bool)
         each, places = np.unique(numbers, return_inverse=True)
         return np.array([not self.removed_flags(number) for number in each.tolist()], dtype=bool)[places]

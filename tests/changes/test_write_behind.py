@@ -118,3 +118,26 @@ def test_large_commits_write_what_waits(tmp_path: Path) -> None:
         index.compact()
         assert held(index._store, "removed") == {}
         assert set(index) == {*range(17)} - {3}
+
+
+@pytest.mark.parametrize("most", [16, 0])
+def test_removed_document_is_nobodys_match_when_a_merge_has_taken_its_entries(
+    tmp_path: Path, most: int
+) -> None:
+    """Its sketch stays, for that of its copy, and its record, as long as its mark waits."""
+    common = text()
+    with bound("changes of a commit that wait", most), simindex.open(
+        tmp_path / "i", layout=simindex.Layout(2)
+    ) as index:
+        index.insert_many([("leader", common), ("copy", common), *((n, text()) for n in range(20))])
+        index.remove("leader")
+        number = 100
+        while index.stats().entries["keys"] > len(index):
+            index.insert(number, text())
+            number += 1
+        assert waiting(index)[1] == ({0} if most else set())
+        for found in (index.query(common), index.query_simhash(common), index.query_many([common])[0]):
+            assert [match.key for match in found] == ["copy"]
+        again = [("copy", common), *((f"new {n}", text()) for n in range(3))]
+        report = index.insert_many_if_new(again, on_conflict="replace")
+        assert (report.inserted, report.replaced) == (3, 1)

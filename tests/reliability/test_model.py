@@ -65,10 +65,18 @@ class IndexMachine(RuleBasedStateMachine):
         blocks=st.sampled_from([None, 5]),
         simhash=st.booleans(),
         containment=st.sampled_from([0, 1, 4, 16]),
+        most_waiting=st.sampled_from([0, 2, 16]),
     )
     def create(
-        self, layout: Layout, num_perm: int, blocks: int | None, simhash: bool, containment: int
+        self,
+        layout: Layout,
+        num_perm: int,
+        blocks: int | None,
+        simhash: bool,
+        containment: int,
+        most_waiting: int,
     ) -> None:
+        self.patches.enter_context(bound("changes of a commit that wait", most_waiting))
         self.config = simindex.Config(
             num_perm=num_perm,
             simhash=simindex.SimHashConfig(3, blocks) if simhash or not num_perm else None,
