@@ -153,7 +153,8 @@ class Store:
                 os.truncate(self.data, 0)
                 event("recovered", self.path, dropped="an index that was never completed")
             self._use(environment := self._open_environment())
-            self.is_new = not self._open_databases(environment, mode)
+            with Call(environment):
+                self.is_new = not self._open_databases(environment, mode)
         except BaseException as exc:
             self.close()
             if isinstance(exc, SimIndexError):
@@ -224,8 +225,7 @@ class Store:
     def _open_databases(self, environment: Environment, mode: Mode) -> bool:
         """Open the databases of an environment, if that is still to be done; whether there are any."""
         if not environment.databases:
-            with Call(environment):
-                environment.databases = databases_of(environment.env, self.path)
+            environment.databases = databases_of(environment.env, self.path)
         if not environment.databases and mode in ("r", "r+"):
             raise never_completed(self.path)
         return bool(environment.databases)
@@ -240,12 +240,20 @@ class Store:
         require_place(Path(self.path), "r+" if self.writable else "r")
         environment = self._open_environment()
         try:
-            self._open_databases(environment, "r")
-            self._require_same(environment)
-            self._use(environment)
+            with Call(environment):
+                if not environment.ended:  # by another thread, which has gone on to a newer one
+                    self._open_databases(environment, "r")
+                    self._require_same(environment)
+            with registry.lock:
+                newest = self._environment
+                is_newest = newest is None or newest is old or newest.ids_from <= environment.ids_from
+                if is_newest:
+                    self._use(environment)
         except BaseException:
             registry.leave(environment, self)
             raise
+        if not is_newest:
+            registry.leave(environment, self)
         registry.leave(old, self)
         if self.is_closed:  # by another thread meanwhile
             self.close()
@@ -259,7 +267,7 @@ class Store:
         if self._header is None:
             return
         key, value = self._header
-        with Call(environment), environment.env.begin() as txn:
+        with environment.env.begin() as txn:
             found = txn.get(key, db=environment.databases["meta"])
         if found != value:
             raise FormatError(
@@ -402,7 +410,8 @@ class Store:
 
     def require_in_place(self) -> None:
         """Refuse to go on where no data file is at the path any more."""
-        if not os.path.exists(data_file(self.path)):
+        data = data_file(self.path)
+        if not os.path.exists(data) and not is_older(data):  # a compaction may just have removed it
             raise closed(
                 self.path,
                 f"{os.path.basename(self.data)} is not there any more: its folder was renamed or removed "
@@ -558,9 +567,11 @@ class Store:
 
     def snapshots(self) -> list[int]:
         """Return the id of each snapshot of the newest data file that any process reads."""
-        environment = self.environment()
-        with Call(environment):
-            return [environment.ids_from + number for number, _ in snapshots(environment.env)]
+        while True:
+            environment = self.environment()
+            with Call(environment):
+                if not environment.ended:  # by another thread, since it was looked at
+                    return [environment.ids_from + number for number, _ in snapshots(environment.env)]
 
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
         """Return sizes in bytes: of the file, of the pages in use and of each database."""

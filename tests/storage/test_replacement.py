@@ -2,9 +2,14 @@
 
 import errno
 import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.faults import around
 from support.indexes import BATCH, BATCHES, LAYOUT, SMALL, check, insert
 from support.processes import ask, end, start
 from support.stored import bare_store, data_of, held, put
@@ -132,3 +137,58 @@ def test_data_file_that_a_compaction_removes_while_the_folder_is_listed_is_looke
     listings = iter([["data.1.mdb"], [], ["data.2.mdb"]])
     monkeypatch.setattr("os.listdir", lambda _: next(listings))
     assert data_file(tmp_path) == str(tmp_path / "data.2.mdb")
+
+
+def test_compactions_while_a_thread_goes_on_with_a_newer_file_are_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One makes its file an older one, the next closes that which it has just opened."""
+    left, reading = 2, threading.current_thread()
+    with simindex.open(tmp_path / "i", layout=LAYOUT) as index:
+        index.insert_many((number, f"text {number}") for number in range(BATCH))
+
+        def compact_meanwhile() -> None:
+            nonlocal left
+            if left and threading.current_thread() is reading:
+                left -= 1
+                with ThreadPoolExecutor(1) as pool:
+                    pool.submit(index.compact).result()
+
+        def looking(step: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+            compact_meanwhile()
+            return step(*arguments, **options)
+
+        def opening(step: Callable[..., Any], *arguments: Any) -> Any:
+            opened = step(*arguments)
+            compact_meanwhile()
+            return opened
+
+        around(monkeypatch, "look whether the file is marked", looking)
+        around(monkeypatch, "open the newest data file", opening)
+        assert index.get(3) is not None
+        assert left == 0
+        index.insert("last", "after them")
+        assert data_file(index.path).endswith("data.2.mdb")
+    with simindex.open(tmp_path / "i", "r") as index:
+        assert "last" in index
+
+
+def test_backup_begins_while_a_compaction_removes_the_file_that_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with simindex.open(tmp_path / "i") as index, simindex.open(tmp_path / "i", "r") as reader:
+        index.insert("first", "a text")
+        is_found = False
+
+        def finding(step: Callable[..., Any], path: str) -> str:
+            nonlocal is_found
+            found: str = step(path)
+            if not is_found:
+                is_found = True
+                index.compact()
+            return found
+
+        around(monkeypatch, "find the data file", finding)
+        reader.backup(tmp_path / "copy")
+    with simindex.open(tmp_path / "copy", "r") as copy:
+        assert list(copy) == ["first"]

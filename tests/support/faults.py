@@ -13,6 +13,9 @@ import pytest
 
 STEPS = {
     "begin to read": "storage.store:Store._begin_read",
+    "look whether the file is marked": "storage.store:Store._begin",
+    "open the newest data file": "storage.store:Store._open_environment",
+    "find the data file": "storage.store:data_file",
     "commit": "storage.store:Store.commit",
     "take note of a commit": "changes.merges:Merges.note_stored",
     "merge entries": "segments.merge:_kernel.merge",
