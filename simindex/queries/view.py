@@ -272,7 +272,7 @@ class View:
 
     @property
     def has_marks(self) -> bool:
-        """Whether anything is known of removed documents, if it is only that copies share the sketch of one."""
+        """Whether any document is marked as removed, if only since copies share its sketch."""
         return bool(self.manifest.recent.marks) or self._txn.count("removed") > 0
 
     # ---- records ----

@@ -126,9 +126,10 @@ def test_removed_document_is_nobodys_match_when_a_merge_has_taken_its_entries(
 ) -> None:
     """Its sketch stays, for that of its copy, and its record, as long as its mark waits."""
     common = text()
-    with bound("changes of a commit that wait", most), simindex.open(
-        tmp_path / "i", layout=simindex.Layout(2)
-    ) as index:
+    with (
+        bound("changes of a commit that wait", most),
+        simindex.open(tmp_path / "i", layout=simindex.Layout(2)) as index,
+    ):
         index.insert_many([("leader", common), ("copy", common), *((n, text()) for n in range(20))])
         index.remove("leader")
         number = 100
