@@ -70,7 +70,7 @@ def data_file(path: str | os.PathLike[str]) -> str:
         except (FileNotFoundError, NotADirectoryError):
             break
         found = os.path.join(path, _newest(names) or DATA_FILE)
-        if os.path.lexists(found):
+        if HEADER_FILE not in names or os.path.lexists(found):
             break  # else a compaction has removed it, behind a newer one, while the folder was listed
     return found
 

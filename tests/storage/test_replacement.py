@@ -134,7 +134,7 @@ def test_data_file_that_a_compaction_removes_while_the_folder_is_listed_is_looke
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data.2.mdb").touch()
-    listings = iter([["data.1.mdb"], [], ["data.2.mdb"]])
+    listings = iter([["header", "data.1.mdb"], ["header"], ["header", "data.2.mdb"]])
     monkeypatch.setattr("os.listdir", lambda _: next(listings))
     assert data_file(tmp_path) == str(tmp_path / "data.2.mdb")
 
