@@ -28,11 +28,10 @@ from simindex.corpus.dedup.keep_per import KeepPer
 from simindex.corpus.dedup.orders import Keep
 from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.results import DedupReport, Removed
-from simindex.corpus.dedup.rows import READ_AHEAD, rows_of_parts
+from simindex.corpus.dedup.rows import READ_AHEAD, DecidedRows, rows_of_parts
 from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.dedup.steps import input_changed, plan_of_query
 from simindex.corpus.dedup.verdict_file import emptied_inputs
-from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import PathEntries
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import Output, temporary

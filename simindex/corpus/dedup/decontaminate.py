@@ -27,9 +27,8 @@ from simindex.corpus.dedup.journal import Journal
 from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.reporter import Reporter
-from simindex.corpus.dedup.rows import READ_AHEAD, Rows, rows_of
+from simindex.corpus.dedup.rows import READ_AHEAD, DecidedRows, Rows, rows_of
 from simindex.corpus.dedup.settings import JobSettings, Mode
-from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, Entry, PathEntries, Place, entries_of
 from simindex.corpus.outputs.rows import Note
 from simindex.errors import Argument, ArgumentValueError

@@ -24,9 +24,10 @@ from simindex.corpus.dedup.output_files import Sink, Writing
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.reporter import Reporter
 from simindex.corpus.dedup.results import DedupReport
+from simindex.corpus.dedup.rows import DecidedRows
 from simindex.corpus.dedup.settings import IndexOrPath, JobSettings
 from simindex.corpus.dedup.steps import DedupSteps
-from simindex.corpus.dedup.writer_loop import DecidedRows, Work
+from simindex.corpus.dedup.writer_loop import Work
 from simindex.corpus.entries import Entries, Entry, PathEntries, entries_of
 from simindex.corpus.outputs.distinct import require_distinct
 from simindex.corpus.outputs.lines import LinesOutput

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from simindex.corpus.dedup.journal import JobError, Journal
 from simindex.corpus.dedup.paragraphs import Cut
+from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, SeenRow
 from simindex.corpus.dedup.settings import JobSettings, Mode
-from simindex.corpus.dedup.writer_loop import row_for_a_call
+from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import CallOutput, Output, temporary
 from simindex.corpus.outputs.parquet import ParquetOutput
-from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Paths
+from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Note, Paths, values_of
 from simindex.corpus.outputs.upload import exists, spool
 from simindex.errors import Argument
 from simindex.inputs import InputError
@@ -129,6 +130,16 @@ def output_for(path: str) -> Output:
             ".gz, .xz or .zst behind it)",
         )
     return LinesOutput(path, encoder())
+
+
+def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow | CheckedRow:
+    """Return what a callable is given of a row."""
+    is_item = row.content is None or isinstance(row.content, tuple | list)
+    kept = KeptRow(row.key, row.document, row.metadata if is_item else values_of(row))
+    if note is None:
+        return kept
+    kind: Any = CheckedRow if "contamination" in note else SeenRow if "seen" in note else AnnotatedRow
+    return kind(*kept, **note)  # type: ignore[no-any-return] # it is one of them
 
 
 @contextmanager

@@ -78,6 +78,11 @@ class Rows:
         return b"".join(whole), np.cumsum(np.fromiter(map(len, whole), dtype=np.int64, count=len(whole)))
 
 
+DecidedRows = tuple[Rows, tuple[Sequence[Any], set[int]]]
+"""Rows, the verdict on each for `Reporter.removed` (``None``: it stays), and the places of those that stay
+though a limit on candidates was hit."""
+
+
 def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]:
     """Yield at most `size` rows at a time, fewer where they take `PART_BYTES`."""
     if isinstance(entries, PathEntries):

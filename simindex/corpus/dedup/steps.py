@@ -29,7 +29,15 @@ from simindex.corpus.dedup.orders import Keep, KeepOrder, order_of, rank_of
 from simindex.corpus.dedup.other_indexes import decided_by_others
 from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.results import NumberedVerdict
-from simindex.corpus.dedup.rows import READ_AHEAD, InputPart, PartRead, Rows, rows_of, rows_of_parts
+from simindex.corpus.dedup.rows import (
+    READ_AHEAD,
+    DecidedRows,
+    InputPart,
+    PartRead,
+    Rows,
+    rows_of,
+    rows_of_parts,
+)
 from simindex.corpus.dedup.sketches import ColumnTables, SketchedRows, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import (
@@ -39,7 +47,6 @@ from simindex.corpus.dedup.verdict_file import (
     verdicts_of,
     write_verdicts,
 )
-from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Entries, PathEntries, Place, shown_key
 from simindex.corpus.outputs.rows import UnfitRowError
 from simindex.corpus.sqlite_files import TextFile

@@ -15,9 +15,8 @@ import numpy as np
 from simindex.all_pairs.edges import ends_of
 from simindex.all_pairs.plan import PairPlan
 from simindex.corpus.dedup.results import NumberedVerdict, Verdict
-from simindex.corpus.dedup.rows import PartRead, Rows
+from simindex.corpus.dedup.rows import DecidedRows, PartRead, Rows
 from simindex.corpus.dedup.star import Outcome, agree_and_distance
-from simindex.corpus.dedup.writer_loop import DecidedRows
 from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import replacing
 from simindex.distinct import distinct

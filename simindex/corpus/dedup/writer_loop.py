@@ -19,19 +19,13 @@ import numpy as np
 from simindex.corpus.dedup.journal import Journal, State
 from simindex.corpus.dedup.paragraphs import ParagraphRows, Rest, rest_of
 from simindex.corpus.dedup.reporter import Reporter
-from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, SeenRow
-from simindex.corpus.dedup.rows import Rows
+from simindex.corpus.dedup.rows import DecidedRows, Rows
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
 from simindex.corpus.outputs.output import Mark, Output
-from simindex.corpus.outputs.rows import Note, json_line, values_of
+from simindex.corpus.outputs.rows import json_line
 from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import optional_module
-
-DecidedRows = tuple[Rows, tuple[Sequence[Any], set[int]]]
-"""Rows, the verdict on each for `Reporter.removed` (``None``: it stays), and the places of those that stay
-though a limit on candidates was hit."""
-
 
 FRAME_BYTES = 4 << 20
 """Bytes of rows and of the report that a frame of both holds: what is done again, at most, after a kill."""
@@ -253,13 +247,3 @@ class Work:
             with suppress(OSError):
                 self._mark(*self._cuts.pop())
                 return
-
-
-def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow | CheckedRow:
-    """Return what a callable is given of a row."""
-    is_item = row.content is None or isinstance(row.content, tuple | list)
-    kept = KeptRow(row.key, row.document, row.metadata if is_item else values_of(row))
-    if note is None:
-        return kept
-    kind: Any = CheckedRow if "contamination" in note else SeenRow if "seen" in note else AnnotatedRow
-    return kind(*kept, **note)  # type: ignore[no-any-return] # it is one of them
