@@ -48,7 +48,6 @@ class Part(NamedTuple):
     number: int  # of the paragraph, from 1
     start: int  # where it lies in the text of the row
     end: int
-    is_last: bool  # whether the row has no other behind it
 
 
 class Entry(NamedTuple):

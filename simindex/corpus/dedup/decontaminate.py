@@ -25,7 +25,6 @@ from simindex.config import Config, WordShingles
 from simindex.corpus.dedup.job import Job
 from simindex.corpus.dedup.journal import Journal
 from simindex.corpus.dedup.output_files import Sink
-from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.reporter import Reporter
 from simindex.corpus.dedup.rows import READ_AHEAD, DecidedRows, Rows, rows_of
 from simindex.corpus.dedup.settings import JobSettings, Mode
@@ -318,7 +317,6 @@ class Decontamination(Job):
     def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
         assert into is None
         threads, entries = num_workers(self._settings.workers), self._entries
-        assert not isinstance(entries, Paragraphs)  # rows are whole here
         rows = rows_of(entries, self._settings.batch_size, self.state.read)
         if threads > 1 and isinstance(entries, PathEntries) and entries.are_files:
             rows = ahead(rows, READ_AHEAD)

@@ -21,7 +21,6 @@ from simindex.corpus.dedup.journal import JobError, Journal, State, folder_besid
 from simindex.corpus.dedup.orders import OrderError
 from simindex.corpus.dedup.other_indexes import store_kept
 from simindex.corpus.dedup.output_files import Sink, Writing
-from simindex.corpus.dedup.paragraphs import Paragraphs
 from simindex.corpus.dedup.reporter import Reporter
 from simindex.corpus.dedup.results import DedupReport
 from simindex.corpus.dedup.rows import DecidedRows
@@ -55,19 +54,17 @@ class Job:
     on_looked: Callable[[int], object] = staticmethod(lambda _: None)  # is called with the number of these
 
     def __init__(self, sources: Any, sink: Sink | None, settings: JobSettings) -> None:
-        self._settings, cut = settings, settings.cut
-        documents = entries_of(
-            sources, settings.id, settings.text, settings.on_bad_row, only_texts=cut is not None
-        )
+        self._settings = settings
+        how = settings.id, settings.text, settings.on_bad_row
+        self._entries = entries_of(sources, *how, only_texts=settings.cut is not None)
         self._writing = Writing.of(sink, settings)
         beside = self._writing.path or self._writing.report_path
         self._folder = None if beside is None else folder_beside(beside)
         indexes = {"against": settings.against, "into": settings.into}
         paths = {name: _path_of(index) for name, index in indexes.items() if index is not None}
-        read = (documents, self._items)
+        read = (self._entries, self._items)
         inputs = [path for each in read if isinstance(each, PathEntries) for path in each.inputs.paths]
         require_distinct(self._writing.files, self._folder, inputs, paths)
-        self._entries = documents if cut is None else Paragraphs(documents, cut)
         self._others, self._into = list(paths.values()), settings.into
         self._query, self._config = comparison_for(settings, self._others)
         self.state = State()
@@ -195,9 +192,8 @@ class Job:
     ) -> None:
         """Decide the rows, and write them."""
         with self._decisions(folder, into) as decided:
-            text_field = None if self._settings.cut is None else self._entries.text_field
             texts = self._texts if self._settings.keep == "first" else None
-            Work(self, self._reporter(), files, journal, text_field, texts).read(decided)
+            Work(self, self._reporter(), files, journal, texts).read(decided)
 
     def _reporter(self) -> Reporter:
         """Return what has the words for a row."""
@@ -219,6 +215,7 @@ class Job:
             self._query,
             self._config,
             self._settings.keep,
+            self._settings.cut,
             self._others,
             None if self._settings.keep == "first" else self._texts,
             self._settings.batch_size,
@@ -237,9 +234,8 @@ class Job:
         return Tally(**self.state.tally)
 
     def _note_tally(self) -> None:
-        entries = self._entries.documents if isinstance(self._entries, Paragraphs) else self._entries
-        if isinstance(entries, PathEntries):
-            self.state.tally = asdict(entries.inputs.tally)
+        if isinstance(self._entries, PathEntries):
+            self.state.tally = asdict(self._entries.inputs.tally)
 
     def _looked(self, count: int, is_durable: bool) -> None:
         self.state.looked = count

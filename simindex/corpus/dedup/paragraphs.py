@@ -73,11 +73,11 @@ def paragraph_keys(document: Key, count: int) -> list[str | bytes]:
 
 class ParagraphRows(Rows):
     """The paragraphs of whole documents, numbered through as rows are; those of fewer words than `min_words`
-    are compared as rows without words."""
+    are compared as rows without words. `text_field` is that of the documents' text."""
 
-    def __init__(self, first: int, min_words: int) -> None:
+    def __init__(self, first: int, min_words: int, text_field: str) -> None:
         super().__init__(first)
-        self._min_words = min_words
+        self._min_words, self.text_field = min_words, text_field
         self._wholes: list[tuple[Entry, list[Span]]] = []
         self._ends: list[int] = []
 
@@ -107,7 +107,7 @@ class ParagraphRows(Rows):
         for at in places:
             number = self.paragraphs[at]
             whole, spans = self._wholes[bisect_right(self._ends, at)]
-            part = Part(whole, number, *spans[number - 1], number == len(spans))
+            part = Part(whole, number, *spans[number - 1])
             own = self.keys[at], self.documents[at]
             found.append(Entry(self.first + at, *whole[1:4], *own, whole.metadata, whole.content, part))
         return found
@@ -129,51 +129,26 @@ class ParagraphRows(Rows):
             yield removed_row(self.keys[place], where, verdict, *own)
 
 
-class Paragraphs:
-    """The paragraphs of documents as rows, numbered through; a document without any is one without words."""
-
-    def __init__(self, documents: Entries, cut: Cut) -> None:
-        self.names, self.can_resume = documents.names, documents.can_resume
-        self.can_repeat = documents.can_repeat
-        self.text_field = documents.text_field
-        self.documents, self._cut = documents, cut
-
-    def spool(self, path: str) -> None:
-        """Let documents that come but once wait in a file from now on."""
-        self.documents.spool(path)
-
-    def head(self) -> Entry:
-        """Return that of the documents."""
-        return self.documents.head()
-
-    def again(self) -> Paragraphs:
-        """Return the same paragraphs for a second reading."""
-        return Paragraphs(self.documents.again(), self._cut)
-
-    def rows(self, size: int, skipped: int) -> Iterator[ParagraphRows]:
-        """Yield the paragraphs of some documents at a time, `size` or more, fewer where they take
-        `PART_BYTES`; those of whole documents are skipped."""
-        rows, number = ParagraphRows(skipped, self._cut.min_words), 0
-        for whole in self.documents:
-            if not isinstance(whole.document, str):
-                raise BadRowError(
-                    f"{whole.name}:{whole.row}",
-                    f"expected a text to cut into paragraphs, found {type(whole.document).__name__}",
-                )
-            spans = spans_of(whole.document, self._cut.split)
-            number += len(spans)
-            if number <= skipped:
-                continue
-            rows.add_document(whole, spans)
-            if len(rows) >= size or rows.num_bytes >= PART_BYTES:
-                yield rows
-                rows = ParagraphRows(rows.first + len(rows), self._cut.min_words)
-        if len(rows):
+def paragraph_rows(cut: Cut, documents: Entries, size: int, skipped: int) -> Iterator[ParagraphRows]:
+    """Yield the paragraphs of some documents at a time, numbered through: `size` or more, fewer where they
+    take `PART_BYTES`. Those of whole documents are skipped; one without any is one without words."""
+    rows, number = ParagraphRows(skipped, cut.min_words, documents.text_field), 0
+    for whole in documents:
+        if not isinstance(whole.document, str):
+            raise BadRowError(
+                f"{whole.name}:{whole.row}",
+                f"expected a text to cut into paragraphs, found {type(whole.document).__name__}",
+            )
+        spans = spans_of(whole.document, cut.split)
+        number += len(spans)
+        if number <= skipped:
+            continue
+        rows.add_document(whole, spans)
+        if len(rows) >= size or rows.num_bytes >= PART_BYTES:
             yield rows
-
-    def digest(self) -> dict[str, Any]:
-        """Return that of the documents."""
-        return self.documents.digest()
+            rows = ParagraphRows(rows.first + len(rows), cut.min_words, documents.text_field)
+    if len(rows):
+        yield rows
 
 
 class Rest(NamedTuple):

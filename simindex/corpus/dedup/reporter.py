@@ -72,10 +72,11 @@ class Reporter:
             return rest.whole, _note_of_rest(rest)
         return None if rest.left is None else (rest.left, None)
 
-    def head(self, row: Entry, *, is_cut: bool) -> Written:
+    def head(self, row: Entry) -> Written:
         """Return what has the columns of the output, made of a row that has those of the input."""
         if not self.annotates:
             return row, None
+        is_cut = self._settings.cut is not None
         return row, _note_of_rest(Rest(row, row, 0, [], 0.0)) if is_cut else self.note(row, None)
 
     def note(self, entry: Entry, removed: Any) -> Note:

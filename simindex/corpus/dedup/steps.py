@@ -27,7 +27,7 @@ from simindex.config import Config
 from simindex.corpus.dedup.keep_per import require_sources, source_named, source_of_row
 from simindex.corpus.dedup.orders import Keep, KeepOrder, order_of, rank_of
 from simindex.corpus.dedup.other_indexes import decided_by_others
-from simindex.corpus.dedup.paragraphs import Paragraphs
+from simindex.corpus.dedup.paragraphs import Cut, paragraph_rows
 from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import (
     READ_AHEAD,
@@ -69,16 +69,20 @@ _STORED_AT_ONCE = 4_096
 _SECONDS_A_MARK = 10.0
 """Between two times that sketches are made durable: it waits for the disk."""
 
+RowsOf = Callable[[Entries, int, int], Iterator[Rows]]
+"""Returns what is compared, so many at a time, from one of a number on: `rows_of`, or `paragraph_rows`."""
+
 
 @dataclass
 class DedupSteps:
     """A job in its folder, which may have what an earlier process has done."""
 
     folder: str
-    entries: Entries | Paragraphs
+    entries: Entries
     query: BandQuery | FingerprintQuery
     config: Config
     keep: Keep
+    cut: Cut | None  # how texts are cut into the paragraphs that are compared
     others: list[str]  # paths of indexes; rows that are like one of their documents go, too
     texts: TextFile | None  # takes the texts of all rows
     batch_size: int
@@ -96,8 +100,8 @@ class DedupSteps:
         self._verdicts = os.path.join(self.folder, "verdicts")
         self.emptied: list[str] = []
         """The inputs of more than one row of which none stays, once the decided rows were read."""
-        documents = self.entries.documents if isinstance(self.entries, Paragraphs) else self.entries
-        self._files = documents if isinstance(documents, PathEntries) else None
+        self._files = self.entries if isinstance(self.entries, PathEntries) else None
+        self._rows: RowsOf = rows_of if self.cut is None else partial(paragraph_rows, self.cut)
         self._sketcher, self._scheme = Sketcher(self.config), scheme_of_config(self.config)
         long_run = LONG_RUN if isinstance(self.query, BandQuery) else LONG_RUN_OF_FINGERPRINTS
         self._plan = plan_of_query(self._scheme, self.query, long_run, _TABLE_BYTES)
@@ -117,21 +121,16 @@ class DedupSteps:
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool, before: object) -> Iterator[Rows]:
         """Yield the rows of the second reading, and make sure that they are those of the first."""
         files, how = self.entries.again(), (self.batch_size, skipped)
-        if isinstance(files, PathEntries) and files.are_here:
+        if self.cut is None and isinstance(files, PathEntries) and files.are_here:
             parts = rows_of_parts(files.inputs, read, *how, by_lines=by_lines)
         else:
-            parts = self._rows(files, skipped)
+            parts = self._rows(files, *how)
         count, total = skipped, sum(part.rows for part in read)
         for rows in parts:
             count += len(rows)
             yield rows
         if count != total or (before is not None and files.digest() != before):
             raise input_changed(files.names, total)
-
-    def _rows(self, entries: Entries | Paragraphs, skipped: int) -> Iterator[Rows]:
-        if isinstance(entries, Paragraphs):
-            return entries.rows(self.batch_size, skipped)
-        return rows_of(entries, self.batch_size, skipped)
 
     def _ahead(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """Read some batches ahead, except from sources that would have to be waited for."""
@@ -238,7 +237,7 @@ class DedupSteps:
         self.looked(files.count, True)
 
     def _sketched(self, skipped: int) -> Iterator[SketchedRows]:
-        parts = self._rows(self.entries, skipped)
+        parts = self._rows(self.entries, self.batch_size, skipped)
         if self.threads == 1:
             return map(self._sketch, parts)
         parts = self._ahead(parts)
@@ -287,7 +286,7 @@ _ID_TYPES = {"s": "a text", "b": "bytes", "i": "a number"}
 class _Seen:
     """What is known of each input once it was read; taken up from a mark."""
 
-    def __init__(self, entries: Entries | Paragraphs, mark: dict[str, Any] | None) -> None:
+    def __init__(self, entries: Entries, mark: dict[str, Any] | None) -> None:
         self._rows = [0] * len(entries.names) if mark is None else list(mark["rows"])
         self.sources = 0 if mark is None else int(mark["sources"])
         self._id_type: str | None = None if mark is None else mark["id_type"]

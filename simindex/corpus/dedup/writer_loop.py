@@ -56,7 +56,7 @@ class WrittenJob(Protocol):
 
 class Work:
     """The reading: rows are decided batch by batch, and written frame by frame; `texts` takes those that
-    stay. `text_field` is that of rows whose paragraphs are compared, ``None`` where they are whole."""
+    stay."""
 
     def __init__(
         self,
@@ -64,10 +64,9 @@ class Work:
         reporter: Reporter,
         files: tuple[Output, Output, Output],
         journal: Journal | None,
-        text_field: str | None = None,
         texts: TextFile | None = None,
     ) -> None:
-        self._text_field, self._texts = text_field, texts
+        self._texts = texts
         self._job, self._reporter = job, reporter
         self._state: State = job.state
         self._files, self._journal = files, journal
@@ -104,8 +103,7 @@ class Work:
             self._cut()
             self._output.finish()
             if self._output.has_head and not self._output.num_bytes:  # no row was written
-                is_cut = self._text_field is not None
-                self._output.write_head(*self._reporter.head(self._job.head(), is_cut=is_cut))
+                self._output.write_head(*self._reporter.head(self._job.head()))
         finally:
             self._mark_at_end()
 
@@ -169,8 +167,7 @@ class Work:
 
     def _take_paragraphs(self, rows: ParagraphRows, verdicts: Sequence[Any]) -> None:
         """Take the paragraphs of documents: a frame ends where a document does."""
-        state, text_field = self._state, self._text_field
-        assert text_field is not None
+        state = self._state
         gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         found = [verdicts[place] for place in gone]
         removed: list[Any] = [None] * len(gone)
@@ -193,7 +190,7 @@ class Work:
             state.read += len(spans)
             state.removed += len(seen)
             state.kept += len(spans) - len(seen)
-            self._take_rest(rest_of(whole, spans, seen, text_field))
+            self._take_rest(rest_of(whole, spans, seen, rows.text_field))
             self._end_full_frame()
 
     def _end_full_frame(self) -> None:
