@@ -10,12 +10,14 @@ import errno
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from simindex.config import Config
 from simindex.corpus.shared_passages import Explanation, explain
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -73,6 +75,12 @@ class TextFile:
         )
         with naming_file(self._path), in_one(self._db):
             self._db.executemany("insert or replace into texts values (?, ?)", rows)
+
+    def taking(self, batches: Iterable[T], items_of: Callable[[T], Iterable[tuple[int, Any]]]) -> Iterator[T]:
+        """Yield batches, and `put` the items of each before."""
+        for batch in batches:
+            self.put(items_of(batch))
+            yield batch
 
     def explain(self, document: Any, kept: int | None) -> Explanation | None:
         """Return what a document shares with the kept row of a number; ``None`` if one is no text at hand."""

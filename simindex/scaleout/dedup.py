@@ -37,7 +37,6 @@ from simindex.corpus.outputs.lines import LinesOutput
 from simindex.corpus.outputs.output import Output, temporary
 from simindex.corpus.outputs.upload import absolute
 from simindex.formulas.curve import DEFAULT_THRESHOLD
-from simindex.index import Index
 from simindex.inputs import OnBadRow, pass_over
 from simindex.inputs.streams import without_packing
 from simindex.queries.search import Method
@@ -103,10 +102,7 @@ class _StagedJob(Job):
     def _described(self) -> dict[str, Any]:
         return super()._described() | {"part_bytes": self._part_bytes}
 
-    def _write(
-        self, folder: str, into: Index | None, files: tuple[Output, Output, Output], journal: Journal | None
-    ) -> None:
-        assert into is None
+    def _write(self, folder: str, files: tuple[Output, Output, Output], journal: Journal | None) -> None:
         with self._tasks as tasks:
             if self._settings.force:  # of a job that was done, or given up, the output is gone
                 shutil.rmtree(self.stages_folder(self._work or folder), ignore_errors=True)
@@ -117,7 +113,7 @@ class _StagedJob(Job):
                 self._write_parts(stages, tasks, files, journal)
             else:
                 shutil.rmtree(stages.sketches, ignore_errors=True)
-                super()._write(folder, into, files, journal)
+                super()._write(folder, files, journal)
 
     @property
     def described(self) -> dict[str, Any]:
@@ -168,7 +164,7 @@ class _StagedJob(Job):
     # ---- the output ----
 
     @contextmanager
-    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:  # noqa: ARG002
+    def _decisions(self, folder: str) -> Iterator[Iterator[DecidedRows]]:  # noqa: ARG002
         """Yield the rows that are not done yet, with what was decided."""
         assert isinstance(self._entries, PathEntries)
         by_lines, stages = self.copies_lines, self._stages

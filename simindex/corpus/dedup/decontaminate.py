@@ -314,8 +314,7 @@ class Decontamination(Job):
         return _ItemReporter(self._settings, path, self._note)
 
     @contextmanager
-    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
-        assert into is None
+    def _decisions(self, folder: str) -> Iterator[Iterator[DecidedRows]]:
         threads, entries = num_workers(self._settings.workers), self._entries
         rows = rows_of(entries, self._settings.batch_size, self.state.read)
         if threads > 1 and isinstance(entries, PathEntries) and entries.are_files:

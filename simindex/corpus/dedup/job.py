@@ -65,7 +65,7 @@ class Job:
         read = (self._entries, self._items)
         inputs = [path for each in read if isinstance(each, PathEntries) for path in each.inputs.paths]
         require_distinct(self._writing.files, self._folder, inputs, paths)
-        self._others, self._into = list(paths.values()), settings.into
+        self._others = list(paths.values())
         self._query, self._config = comparison_for(settings, self._others)
         self.state = State()
         """How far it is; where it failed, how far it is when it is resumed."""
@@ -163,7 +163,7 @@ class Job:
                 journal.write()
 
         with ExitStack() as opened:
-            into = self._into
+            into = self._settings.into
             if into is not None and not isinstance(into, Index):
                 into = opened.enter_context(Index(into, "a", self._config))  # which keeps other writers out
             if self._settings.explain:
@@ -172,11 +172,11 @@ class Job:
             for file in files:
                 opened.callback(file.close)
             if self.state.phase == "reading":
-                self._write(folder, into, files, journal)
+                self._write(folder, files, journal)
                 enter("storing")
             if self.state.phase == "storing":
                 if into is not None:
-                    store_kept(self._steps(folder, into).kept(), into)
+                    store_kept(self._steps(folder).kept(), into)
                 output.complete()
                 enter("publishing")
             for file in files:
@@ -187,45 +187,35 @@ class Job:
             if journal is not None:
                 journal.drop_work()
 
-    def _write(
-        self, folder: str, into: Index | None, files: tuple[Output, Output, Output], journal: Journal | None
-    ) -> None:
+    def _write(self, folder: str, files: tuple[Output, Output, Output], journal: Journal | None) -> None:
         """Decide the rows, and write them."""
-        with self._decisions(folder, into) as decided:
-            texts = self._texts if self._settings.keep == "first" else None
-            Work(self, self._reporter(), files, journal, texts).read(decided)
+        with self._decisions(folder) as decided:
+            Work(self, self._reporter(), files, journal).read(decided)
 
     def _reporter(self) -> Reporter:
         """Return what has the words for a row."""
         return Reporter(self._settings, self._texts)
 
     @contextmanager
-    def _decisions(self, folder: str, into: Index | None) -> Iterator[Iterator[DecidedRows]]:
+    def _decisions(self, folder: str) -> Iterator[Iterator[DecidedRows]]:
         """Give the rows that are not done yet, with their verdicts."""
-        by_lines, steps = self.copies_lines and not self._settings.explain, self._steps(folder, into)
+        by_lines, steps = self.copies_lines and not self._settings.explain, self._steps(folder)
         with steps.decided(self.state.read, by_lines=by_lines) as decided:
             yield decided
         self.state.emptied = steps.emptied
 
-    def _steps(self, folder: str, into: Index | None) -> DedupSteps:
+    def _steps(self, folder: str) -> DedupSteps:
         """Return what decides the rows."""
         return DedupSteps(
             folder,
             self._entries,
             self._query,
             self._config,
-            self._settings.keep,
-            self._settings.cut,
+            self._settings,
             self._others,
-            None if self._settings.keep == "first" else self._texts,
-            self._settings.batch_size,
-            num_workers(self._settings.workers),
+            self._texts,
             self._looked,
-            keeps_sketches=into is not None,
             has_typed_ids=isinstance(self._output, ParquetOutput),
-            source_fields=self._settings.source_fields,
-            ignore_common=self._settings.ignore_common,
-            in_kept=self._settings.in_kept,
         )
 
     @property

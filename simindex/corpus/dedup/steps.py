@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,13 +21,13 @@ import numpy as np
 from simindex.all_pairs.edges import MOST_NUMBERS
 from simindex.all_pairs.plan import PairPlan, WalkPlan, plan_pairs
 from simindex.all_pairs.ranges import scheme_of_config, walk_range
-from simindex.batching import ahead, in_order
+from simindex.batching import ahead, in_order, num_workers
 from simindex.changes.documents import READY_BATCHES
 from simindex.config import Config
 from simindex.corpus.dedup.keep_per import require_sources, source_named, source_of_row
-from simindex.corpus.dedup.orders import Keep, KeepOrder, order_of, rank_of
+from simindex.corpus.dedup.orders import KeepOrder, order_of, rank_of
 from simindex.corpus.dedup.other_indexes import decided_by_others
-from simindex.corpus.dedup.paragraphs import Cut, paragraph_rows
+from simindex.corpus.dedup.paragraphs import paragraph_rows
 from simindex.corpus.dedup.results import NumberedVerdict
 from simindex.corpus.dedup.rows import (
     READ_AHEAD,
@@ -38,6 +38,7 @@ from simindex.corpus.dedup.rows import (
     rows_of,
     rows_of_parts,
 )
+from simindex.corpus.dedup.settings import JobSettings
 from simindex.corpus.dedup.sketches import ColumnTables, SketchedRows, SketchFiles, sketch_rows
 from simindex.corpus.dedup.star import ExactComparison, Outcome, Star, room_by_chance
 from simindex.corpus.dedup.verdict_file import (
@@ -81,18 +82,11 @@ class DedupSteps:
     entries: Entries
     query: BandQuery | FingerprintQuery
     config: Config
-    keep: Keep
-    cut: Cut | None  # how texts are cut into the paragraphs that are compared
+    settings: JobSettings
     others: list[str]  # paths of indexes; rows that are like one of their documents go, too
-    texts: TextFile | None  # takes the texts of all rows
-    batch_size: int
-    threads: int
+    texts: TextFile | None  # takes the texts of rows that others may be explained by
     looked: Callable[[int, bool], object]  # called with the rows looked at, and whether that is durable
-    keeps_sketches: bool  # of rows that stay, for `kept`
     has_typed_ids: bool  # whether all ids have to be of one type, as in a column of a table
-    ignore_common: float | None = None
-    in_kept: float | None = None
-    source_fields: Sequence[str] = ()  # a row goes only for one that has the same values there
 
     def __post_init__(self) -> None:
         if not self.entries.can_repeat:
@@ -101,7 +95,9 @@ class DedupSteps:
         self.emptied: list[str] = []
         """The inputs of more than one row of which none stays, once the decided rows were read."""
         self._files = self.entries if isinstance(self.entries, PathEntries) else None
-        self._rows: RowsOf = rows_of if self.cut is None else partial(paragraph_rows, self.cut)
+        settings, cut = self.settings, self.settings.cut
+        self._fields, self._threads = settings.source_fields, num_workers(settings.workers)
+        self._rows: RowsOf = rows_of if cut is None else partial(paragraph_rows, cut)
         self._sketcher, self._scheme = Sketcher(self.config), scheme_of_config(self.config)
         long_run = LONG_RUN if isinstance(self.query, BandQuery) else LONG_RUN_OF_FINGERPRINTS
         self._plan = plan_of_query(self._scheme, self.query, long_run, _TABLE_BYTES)
@@ -115,13 +111,16 @@ class DedupSteps:
         with open(self._verdicts, "rb") as file:
             verdicts = VerdictReader(*read_verdicts(file))
             rows = self._again(verdicts.read, skipped, by_lines, before)
-            yield verdicts.decided_rows(self._ahead(rows))
+            decided = verdicts.decided_rows(self._ahead(rows))
+            if self.texts is not None and self.settings.keep == "first":
+                decided = self.texts.taking(decided, _kept_documents)
+            yield decided
             self.emptied = verdicts.emptied(self.entries.names)
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool, before: object) -> Iterator[Rows]:
         """Yield the rows of the second reading, and make sure that they are those of the first."""
-        files, how = self.entries.again(), (self.batch_size, skipped)
-        if self.cut is None and isinstance(files, PathEntries) and files.are_here:
+        files, how = self.entries.again(), (self.settings.batch_size, skipped)
+        if self.settings.cut is None and isinstance(files, PathEntries) and files.are_here:
             parts = rows_of_parts(files.inputs, read, *how, by_lines=by_lines)
         else:
             parts = self._rows(files, *how)
@@ -135,7 +134,7 @@ class DedupSteps:
     def _ahead(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """Read some batches ahead, except from sources that would have to be waited for."""
         are_files = self._files is not None and self._files.are_files
-        return ahead(rows, READ_AHEAD) if self.threads > 1 and are_files else rows
+        return ahead(rows, READ_AHEAD) if self._threads > 1 and are_files else rows
 
     def kept(self) -> Iterator[tuple[Key, Place, Sketch, dict[str, Any]]]:
         """Yield key, place, sketch and source of each row that stays, in keep order."""
@@ -155,35 +154,35 @@ class DedupSteps:
                 yield key, place, next(sketches), self._source_named(files, number)
 
     def _source_named(self, files: SketchFiles, number: int) -> dict[str, Any]:
-        return source_named(self.source_fields, files.source(number)) if self.source_fields else {}
+        return source_named(self._fields, files.source(number)) if self._fields else {}
 
     # ---- the decision ----
 
     def _sketch_files(self) -> SketchFiles:
         config = self.config
-        has_kept = bool(config.keep_shingles and (self._plan.kept or self.keeps_sketches))
+        has_kept = bool(config.keep_shingles and (self._plan.kept or self.settings.into is not None))
         has_bits = config.simhash is not None
-        folder, has_sources = os.path.join(self.folder, "sketches"), bool(self.source_fields)
+        folder, has_sources = os.path.join(self.folder, "sketches"), bool(self._fields)
         has = {"has_fingerprints": has_bits, "has_kept": has_kept, "has_sources": has_sources}
         return SketchFiles(folder, config.bands, **has)
 
     def _decide(self) -> None:
         files, plan, num_perm = self._sketch_files(), self._plan, self.config.num_perm
-        how = num_perm, self.config.keep_shingles, self.in_kept
+        how = num_perm, self.config.keep_shingles, self.settings.in_kept
         exact = ExactComparison(files, plan, *how) if plan.kept else None
         with closing(files):
             read = self._filled(files)
-            if self.source_fields:
-                require_sources(self.source_fields, [files])
-            if exact is not None and self.ignore_common is not None:
-                exact.leave_out_common(self.ignore_common)
+            if self._fields:
+                require_sources(self._fields, [files])
+            if exact is not None and self.settings.ignore_common is not None:
+                exact.leave_out_common(self.settings.ignore_common)
             outcome = self._outcome(files, exact)
             origins = partial(files.origins, names=self.entries.names)
             compare = None if exact is None else exact.compared
             own = verdicts_of(outcome, plan, num_perm, origins, compare)
             bounded = ((number, None) for number in outcome.bounded.tolist())
             write_verdicts(self._verdicts, read, own, bounded, chain.from_iterable(files.others()))
-        if not self.keeps_sketches:
+        if self.settings.into is None:
             files.remove()
 
     def _filled(self, files: SketchFiles) -> list[PartRead]:
@@ -192,7 +191,7 @@ class DedupSteps:
         if files.mark is not None and files.mark["is_whole"]:
             return seen.parts()
         try:
-            with closing(self._with_others(self._sketched(files.count), files.count)) as batches:
+            with closing(self._compared(files.count)) as batches:
                 self._fill(files, seen, batches)
         except BaseException:
             if seen.count == files.count:  # else it was interrupted between the two
@@ -208,7 +207,7 @@ class DedupSteps:
         seen: _Seen,
         batches: Iterator[tuple[SketchedRows, list[NumberedVerdict] | None]],
     ) -> None:
-        marked, rank = time.monotonic(), rank_of(self.keep)
+        marked, rank = time.monotonic(), rank_of(self.settings.keep)
         for (rows, sketches, sources), found in batches:
             if self.has_typed_ids:
                 seen.require_id_type(rows)
@@ -218,8 +217,6 @@ class DedupSteps:
                     f"deduplicate: expected fewer than {most} rows, found more; cut the input, and give the "
                     "index of the first part (into=) with the second one (against=)"
                 )
-            if self.texts is not None:
-                self.texts.put((row.number, row.document) for row in rows)
             ranks = None if rank is None else list(map(rank, rows))
             if self._plan.kept:
                 require_kept(self.config, sketches)
@@ -236,25 +233,28 @@ class DedupSteps:
         files.sync(seen.state() | {"is_whole": is_whole}, is_durable=self.entries.can_resume)
         self.looked(files.count, True)
 
+    def _compared(
+        self, first: int
+    ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
+        """Put the steps of the first reading together: yield rows with the verdicts of other indexes."""
+        batches = self._sketched(first)
+        if self.texts is not None and self.settings.keep != "first":  # any row may stay
+            batches = self.texts.taking(batches, _documents)
+        if self.others:
+            how = self.others, self.config, self.query, self._fields
+            yield from decided_by_others(*how, batches, self.settings.batch_size, first)
+        else:
+            yield from ((each, None) for each in batches)
+
     def _sketched(self, skipped: int) -> Iterator[SketchedRows]:
-        parts = self._rows(self.entries, self.batch_size, skipped)
-        if self.threads == 1:
+        parts = self._rows(self.entries, self.settings.batch_size, skipped)
+        if self._threads == 1:
             return map(self._sketch, parts)
         parts = self._ahead(parts)
-        return in_order(self._sketch, parts, self.threads - 1, READY_BATCHES, attrgetter("num_bytes"))
-
-    def _with_others(
-        self, sketched: Iterator[SketchedRows], first: int
-    ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
-        """Yield batches with the verdicts of other indexes."""
-        if self.others:
-            how = self.others, self.config, self.query, self.source_fields
-            yield from decided_by_others(*how, sketched, self.batch_size, first)
-        else:
-            yield from ((each, None) for each in sketched)
+        return in_order(self._sketch, parts, self._threads - 1, READY_BATCHES, attrgetter("num_bytes"))
 
     def _sketch(self, rows: Rows) -> SketchedRows:
-        sources = [source_of_row(self.source_fields, row) for row in rows] if self.source_fields else None
+        sources = [source_of_row(self._fields, row) for row in rows] if self._fields else None
         return rows, sketch_rows(self._sketcher, rows, self.query.compares), sources
 
     def _outcome(self, files: SketchFiles, exact: ExactComparison | None) -> Outcome:
@@ -267,16 +267,26 @@ class DedupSteps:
             plan = replace(plan, max_run=max(LONG_RUN, room_by_chance(files.count, plan.bits)))
         tables, order = ColumnTables(files, plan, self._scheme.plan, compared), self._order(files)
         assign = None if exact is None else partial(exact.assigned, order)
-        sources = files.source_hashes if self.source_fields else None
+        sources = files.source_hashes if self._fields else None
         how = tables.copies(), _EDGE_BYTES, self.folder, assign, sources
         star = Star(plan, self.config.num_perm, order, *how)
-        walk, reads_ahead = WalkPlan(plan, self._scheme, 1), self.threads > 1
+        walk, reads_ahead = WalkPlan(plan, self._scheme, 1), self._threads > 1
         found = walk_range(walk, tables, 0, _EDGE_BYTES, folder=self.folder, reads_ahead=reads_ahead)
         return star.decided(found, files.sketches)
 
     def _order(self, files: SketchFiles) -> KeepOrder:
         path = os.path.join(self.folder, "order.sqlite")
-        return order_of(self.keep, files.count, path, files.ranks())
+        return order_of(self.settings.keep, files.count, path, files.ranks())
+
+
+def _documents(batch: SketchedRows) -> Iterator[tuple[int, Any]]:
+    return ((row.number, row.document) for row in batch[0])
+
+
+def _kept_documents(decided: DecidedRows) -> Iterator[tuple[int, Any]]:
+    rows, (verdicts, _) = decided
+    pairs = zip(rows, verdicts, strict=True)
+    return ((row.number, row.document) for row, verdict in pairs if verdict is None)
 
 
 _ID_TYPES = {"s": "a text", "b": "bytes", "i": "a number"}

@@ -24,7 +24,6 @@ from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.lines import UNDER_WAY, LinesOutput
 from simindex.corpus.outputs.output import Mark, Output
 from simindex.corpus.outputs.rows import json_line
-from simindex.corpus.sqlite_files import TextFile
 from simindex.errors import optional_module
 
 FRAME_BYTES = 4 << 20
@@ -55,8 +54,7 @@ class WrittenJob(Protocol):
 
 
 class Work:
-    """The reading: rows are decided batch by batch, and written frame by frame; `texts` takes those that
-    stay."""
+    """The reading: rows are decided batch by batch, and written frame by frame."""
 
     def __init__(
         self,
@@ -64,9 +62,7 @@ class Work:
         reporter: Reporter,
         files: tuple[Output, Output, Output],
         journal: Journal | None,
-        texts: TextFile | None = None,
     ) -> None:
-        self._texts = texts
         self._job, self._reporter = job, reporter
         self._state: State = job.state
         self._files, self._journal = files, journal
@@ -85,9 +81,6 @@ class Work:
         copies_lines = self._job.copies_lines
         try:
             for entries, (verdicts, bounded) in decided:
-                if self._texts is not None:
-                    pairs = zip(entries, verdicts, strict=True)
-                    self._texts.put((e.number, e.document) for e, verdict in pairs if verdict is None)
                 state.bounded += len(bounded)
                 if isinstance(entries, ParagraphRows):
                     self._take_paragraphs(entries, verdicts)
