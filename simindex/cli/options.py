@@ -349,7 +349,8 @@ class ShingleOptions:
     normalize: str | None = option(
         "--normalize",
         metavar="STEPS",
-        help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none (default: the last two).",
+        help=f"Steps of normalisation out of '{' '.join(NORMALIZE_STEPS)}'; or none "
+        f"(default: '{' '.join(WordShingles().normalize)}').",
     ).field()
 
     def __post_init__(self) -> None:
