@@ -34,8 +34,8 @@ NORMALIZE_STEPS = (
     "casefold",
     "whitespace",
 )
-"""The known normalisation steps, in the order in which they are applied: each stands behind those whose result
-it must see, and "html" turns ``&`` into a space."""
+"""The known normalisation steps, in the order in which they are applied: each stands behind those whose
+result it must see, and "html" turns ``&`` into a space."""
 
 _MAX_SHINGLE_SIZE = 1024
 
