@@ -90,8 +90,8 @@ def keyed_documents(
 
 
 def documents_of(documents: Any, text: str | None) -> Iterable[Any]:
-    """Return the documents of a table's column, `text` or "text", or of a single column; other documents as
-    they are. Raises as `keyed_documents`."""
+    """Return the documents of a table (its column `text`, by default "text") or of a single column; anything
+    else is returned unchanged. Raises as `keyed_documents` does."""
     return _of_one_column(documents, "text", text, DEFAULT_TEXT, _Table.require_document)
 
 

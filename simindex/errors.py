@@ -70,7 +70,8 @@ class Worded(Exception):  # noqa: N818 - what errors have in common
     """An error whose message is made of parts."""
 
     def parts(self) -> tuple[object, ...]:
-        """Return the parts of the message; a part may be a tuple of more."""
+        """Return the pieces of text and `Argument` that make the message, in the order in which they are
+        said; a piece may be a tuple of pieces."""
         return self.args
 
     def __str__(self) -> str:
@@ -117,7 +118,7 @@ class ArgumentError(Worded):
         return self
 
     def parts(self) -> tuple[object, ...]:
-        """Return the parts of the message."""
+        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
         named = f"{self.argument}: expected " if self.argument else "expected "
         found = "" if self.found == "" else (", found ", self.found)
         return self.where, named, self.expected, found, "; " if self.advice else "", self.advice
@@ -160,7 +161,7 @@ class KeyExistsError(SimIndexError, KeyError):
         self.key = key
 
     def parts(self) -> tuple[object, ...]:
-        """Return the parts of the message."""
+        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
         found = f"key {self.key!r} is in the index already, or twice in the input; "
         skip, replace = Argument("on_conflict", "skip"), Argument("on_conflict", "replace")
         return found, skip, " keeps the older document, ", replace, " the newer one"
@@ -282,7 +283,7 @@ class RemovalLimitError(SimIndexError, ValueError):
         self.found, self.stored, self.at_most = found, stored, at_most
 
     def parts(self) -> tuple[object, ...]:
-        """Return the parts of the message."""
+        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
         most = f"at most {self.at_most:g} of the {self.stored:,} stored documents to be removed"
         remedy = "nothing was removed. Where so many shall go, give a larger at_most"
         return (f"expected {most}, found {self.found:,}; {remedy}",)
@@ -310,7 +311,7 @@ class InputError(SimIndexError, ValueError):
         self.reason = _said(reason, str)
 
     def parts(self) -> tuple[object, ...]:
-        """Return the parts of the message."""
+        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
         return self.place, ": ", self.args[1]
 
 

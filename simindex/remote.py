@@ -121,7 +121,8 @@ def version(path: str) -> list[Any]:
 
 
 def exists(path: str) -> bool:
-    """Return whether there is a file or folder, as the file system sees it now."""
+    """Return whether there is a file or folder at the path now; what the file system had cached is not
+    used."""
     system, inner = place_of(path)
     system.invalidate_cache()
     with naming(path):

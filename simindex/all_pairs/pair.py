@@ -79,8 +79,8 @@ class Pair:
     common_left_out: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields in their order, as values that JSON has; keys as in `Match.to_dict`.
-        `common_left_out` is there where it was asked for."""
+        """Return the fields by name, in their order, as JSON values; document keys are spelled as in
+        `Match.to_dict`. `common_left_out` is left out unless `ignore_common` was asked for."""
         fields = fields_of(self)
         if self.common_left_out is None:
             del fields["common_left_out"]

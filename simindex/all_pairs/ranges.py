@@ -149,9 +149,9 @@ def walk_range(
     folder: str | None = None,
     reads_ahead: bool = False,
 ) -> Iterator[Edges]:
-    """Yield the pairs that the `place`-th range of all tables has; long runs are put off. Edges that do not
-    fit into `memory_bytes` lie in `folder`; `reads_ahead`: the next piece of a table is got ready on another
-    thread."""
+    """Yield the edges of one range of keys, the `place`-th, over all tables. Documents of long runs are
+    handed on uncompared, to be compared later. Edges that do not fit into `memory_bytes` are written to
+    `folder`; `reads_ahead`: another thread reads the next piece of a table."""
     plan = walk.plan
     pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, place))
     by_table = groupby(ahead(pieces, 1) if reads_ahead else pieces, key=itemgetter(0))

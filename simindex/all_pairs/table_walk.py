@@ -79,8 +79,8 @@ class _Walk(ABC):
             yield rows
 
     def _refill(self, begin: int, more: np.ndarray) -> SketchesAtHand | None:
-        """Read on behind the entries from `begin` on; returns the sketches of all and of `more`, ``None``
-        where there are no entries."""
+        """Read the next piece, drop the entries in the buffer before `begin`, and return the sketches of the
+        buffer and of the documents `more`; ``None`` where the buffer is empty: the table has ended."""
         keys, numbers = next(self._pieces, (self._keys[:0], self._numbers[:0]))
         self._is_last = not len(keys)
         if begin < len(self._keys):

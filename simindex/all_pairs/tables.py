@@ -246,7 +246,8 @@ def _counts_of(directory: Directory, table: int) -> list[int]:
 
 
 def _place_of(directory: Directory, source: np.void, count: int, key: int) -> int:
-    """Return how many of the entries that a segment's table has are of keys below one."""
+    """Return how many entries of one segment's table have a key less than `key`: where `key` belongs among
+    `count` entries, found by bisection."""
     probe = np.array([source], dtype=MERGE_SOURCE)
     found, number = np.empty(1, dtype=np.uint64), np.empty(1, dtype=np.uint32)
 

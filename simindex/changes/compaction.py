@@ -137,7 +137,8 @@ class _Compaction:
         return True
 
     def _merged(self, new: NewFile, run: list[SegmentEntry]) -> list[SegmentEntry]:
-        """Write neighbouring segments as one; returns its entry, or none where nothing is left of it."""
+        """Write neighbouring segments as one; return a list of its entry, or an empty list where no document
+        is left."""
         segment, behind = self.manifest.next_segment, self.done + self._bytes_of(run)
         with self._reading() as txn:
             removed = _removed_in(run, self._session.reader.committed_view(txn))

@@ -136,7 +136,8 @@ class Pending:
 
     @property
     def by_key(self) -> dict[bytes, int]:
-        """Its own live documents: encoded key -> number, ascending; made here, for most commits never ask."""
+        """Return {encoded key: number} of the pending live documents, by ascending number. Built at the first
+        call and extended at later ones, for most commits never ask."""
         first_unnamed = self.first_number + self._num_named
         for part in self._parts[bisect_left(self._parts, first_unnamed, key=attrgetter("first")) :]:
             self._by_key.update(zip(part.documents.encoded_keys, count(part.first)))

@@ -33,7 +33,8 @@ _OTHERWISE = {
 
 
 def option_of(argument: str) -> str:
-    """Return the option that sets an argument."""
+    """Return the command-line option that sets an argument of the library: "--ignore-common" for
+    "ignore_common"."""
     name = argument.rpartition(".")[2]
     return _OTHERWISE.get(name, "--" + name.replace("_", "-"))
 

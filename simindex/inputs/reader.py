@@ -109,7 +109,8 @@ class Inputs:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the rows depend on beside the files: fields, format and limits, as JSON has them."""
+        """Return the fields, format and limits as JSON values: all that the rows depend on beside the
+        files."""
         return {"fields": asdict(self._fields), "format": self._format} | asdict(self._limits)
 
     def __iter__(self) -> Iterator[Row]:
@@ -169,7 +170,8 @@ class Inputs:
     def parse_lines(
         self, place: int, numbers: Sequence[int], lines: Sequence[bytes]
     ) -> tuple[list[Any], list[Any]]:
-        """Return the keys and the documents of lines, which were read as rows before."""
+        """Parse lines of an input again that were accepted as rows before; return (keys, documents), one of
+        each a line. Raises BadRowError where a line is no longer a row."""
         source, keys, documents = self._open(self._paths[place]), list[Any](), list[Any]()
         empty = "expected a row, found an empty line"
         values = json.values_of(source, numbers, lines)

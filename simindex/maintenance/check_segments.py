@@ -308,7 +308,8 @@ class SegmentCheck:
     # ---- what the values say ----
 
     def check_tables(self, documents: Documents, sums: Sum, advance: Callable[[int], None]) -> None:
-        """Prove everything else."""
+        """Compare the segment's tables and sketch column with its records, and with tables written anew from
+        them; each disagreement is reported. `advance` gets the bytes that were read."""
         self.check_values()
         stored = self._stored
         if not self._entry.chunked and stored.missing():

@@ -39,7 +39,8 @@ def place_of(
 
 @contextmanager
 def work_folder(folder: Path, work: str, opened: Callable[[Path], AbstractContextManager[T]]) -> Iterator[T]:
-    """Make a folder for a ``with`` block; it appears at its end, and not at all where the block fails.
+    """Make a folder in a ``with`` block: it is built under another name, and gets its own when the block ends
+    well. It is removed where the block fails.
 
     Args:
         work: what is done, for the name of the folder meanwhile.

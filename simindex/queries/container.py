@@ -127,7 +127,8 @@ Take = Callable[[View, Walk], list[Any]]
 
 
 def take_keys(view: View, walk: Walk) -> list[Key]:
-    """Return the keys of the next documents."""
+    """Return the keys of the next batch of documents and move the walk past them; an empty list at the
+    end."""
     return [record.key for _, record in walk.part(view, _PART)]
 
 

@@ -122,7 +122,8 @@ class BandQuery(NamedTuple):
         return found._replace(matches=rows[is_near].tobytes())
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return what was found for each sketch, most similar first, without one number."""
+        """Return the matches of each sketch, most similar first; document number `without` is never among
+        them."""
         if not self.exact:
             results = matches_of(view, found, self.limit, without, self.where)
             if self.max_distance is None or all(m.distance is not None for m in chain(*results)):
@@ -195,7 +196,8 @@ class FingerprintQuery(NamedTuple):
         return Found(batch, found, truncated, scanned)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return what was found for each sketch, nearest first, without one number."""
+        """Return the matches of each sketch, nearest fingerprint first; document number `without` is never
+        among them."""
         results = matches_of(view, found, self.limit, without, self.where)
         if found.scanned is not None:
             for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
@@ -579,8 +581,9 @@ QueryPart = SketchBatch | list[Document]
 def query_parts(
     documents: Iterable[Document], sketch: Callable[[list[Document]], SketchBatch], workers: int | None
 ) -> list[QueryPart]:
-    """Return what is to be searched by, one batch or some for threads. Documents that may run the caller's
-    code are read, as they are needed, and sketched here: before a transaction begins."""
+    """Return what to search for, as one batch, or as several where threads share the work. Lists of texts or
+    sketches may be returned unsketched, for the threads to sketch. Other documents may run the caller's code:
+    they are read and sketched here, before a transaction begins."""
     threads = num_workers(workers)
     if isinstance(documents, list):
         if threads == 1 or len(documents) < 2 * _QUERY_PART:

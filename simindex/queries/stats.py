@@ -77,7 +77,8 @@ class Stats:
     expected_candidates: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as values that JSON has; thresholds as names, the settings as their `to_dict`."""
+        """Return the fields as JSON values: keys of a dict, such as thresholds, become strings, and `config`
+        a dict."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         as_plain: dict[str, Any] = plain(values | {"config": self.config.to_dict()})
         return as_plain

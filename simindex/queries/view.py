@@ -248,7 +248,8 @@ class View:
             )
 
     def with_pending(self, pending: PendingView | None) -> View:
-        """Return the same snapshot with other documents on top."""
+        """Return a view of the same snapshot with these pending documents on top, ``None`` for no pending
+        ones."""
         return View(self._txn, self._snapshot, self.scheme, pending)
 
     @property

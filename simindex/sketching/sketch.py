@@ -36,7 +36,8 @@ _HEXADECIMAL = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
 def fingerprint_of(value: object) -> int:
-    """Return a fingerprint as an int of 0..2**64-1, of an int, a negative one too, or of hexadecimal text."""
+    """Return a fingerprint as an int of 0..2**64-1. A negative int is taken as two's complement, a text as 1
+    to 16 hexadecimal digits; ArgumentTypeError or ArgumentValueError for anything else."""
     if isinstance(value, str):
         if not _HEXADECIMAL.fullmatch(value):
             raise ArgumentValueError("fingerprint", "1 to 16 hexadecimal digits", f"{value!r:.40}")

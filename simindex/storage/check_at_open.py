@@ -102,7 +102,8 @@ def open_proven(
 
 
 def _is_whole(env: lmdb.Environment, path: str, file: int, data: str) -> bool:
-    """Refuse a file that was cut short, which would kill who reads behind its end; False: it was replaced."""
+    """Return whether the data file is as long as its pages in use need, for reading past its end would kill
+    the process. Raises CorruptIndexError where it was cut short; False: another file took its place."""
     # A file may end before its last page where that page is free, taken and given back in one commit,
     # until the writer lengthens it: so it is looked at again, and at last walked through for pages in
     # use.

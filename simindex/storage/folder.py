@@ -157,7 +157,8 @@ def permissions_of(path: Path, permissions: int | None) -> int | None:
 
 
 def permissions_of_all(paths: Iterable[str]) -> int | None:
-    """Return what the files of an index that is made of others get: what the data files of all have."""
+    """Return the permission bits that all of the data files at these paths have, for an index that is made
+    from them; ``None`` where none of the files sets any."""
     found = [permissions_of(Path(path), None) for path in paths]
     return reduce(and_, [each for each in found if each is not None]) if any(found) else None
 

@@ -68,7 +68,7 @@ def normalize(text: str, steps: Collection[str]) -> str:
 
 
 def without_html(text: str) -> str:
-    """Return `text` without its markup: each tag, comment, script and style is a space.
+    """Return `text` without its markup: a space in place of each tag, comment, script and style.
 
     References are their characters. No ``<`` and no ``&`` is left: those that begin nothing are a space, too.
     A comment or script without an end is but its first tag.

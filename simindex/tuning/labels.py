@@ -126,7 +126,9 @@ def _labels(given: Any) -> Iterator[tuple[str, Any]]:
 def _read(
     name: str, label: Any, sample: Sample, places: Mapping[Any, list[int]]
 ) -> tuple[tuple[str, str], bool | None]:
-    """Return both texts of a label, and the verdict."""
+    """Return ((text a, text b), verdict) of a label: True for a duplicate, False for none, ``None`` to skip
+    the pair. Raises SampleError, which names the label by `name`, where it is malformed. Ids are looked up in
+    `sample`."""
     if isinstance(label, list | tuple) and len(label) == 3:
         label = dict(zip(("a", "b", "verdict"), label, strict=True))
     if not isinstance(label, Mapping) or "verdict" not in label:

@@ -314,7 +314,7 @@ def _plain(value: Any) -> Any:
 
 
 def tenth_of(similarity: float) -> int:
-    """Return the tenth of a similarity, 0..9."""
+    """Return which tenth of 0..1 a similarity lies in: 0 for less than 0.1, ... 9 for 0.9 to 1.0."""
     return min(9, int(similarity * 10 + 1e-9))
 
 

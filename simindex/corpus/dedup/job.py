@@ -271,7 +271,8 @@ _ERRORS_OF_DISKS = (*_FULL, errno.EIO)
 
 
 def _of_disk(error: OSError, folder: str | None) -> IndexFullError | DiskError:
-    """Return what a job raises where a disk is full, or fails."""
+    """Return the error that a job raises for an OSError of a disk: IndexFullError if it is full, DiskError if
+    it failed. Where the OSError names no file the message names `folder`."""
     name = error.filename or folder or tempfile.gettempdir()
     if error.errno in _FULL:
         room = "free some space, or write to another disk"

@@ -61,7 +61,9 @@ class Reporter:
             self._settings.on_removed(removed)
 
     def written(self, entry: Entry, removed: Any) -> Written | None:
-        """Return what is written of a row; `removed`: its report entry where it goes."""
+        """Return (entry, note) to write to the output, ``None`` for a removed row that is left out. Where the
+        output is annotated every row is written, with its note. `removed`: the report entry of a removed
+        row."""
         if self.annotates:
             return entry, self.note(entry, removed)
         return (entry, None) if removed is None else None

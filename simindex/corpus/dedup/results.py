@@ -157,7 +157,8 @@ def removed_row(
     span: tuple[int, int] | None = None,
     source: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what a line of the report has of a row that goes, but for its explanation; see `Removed`."""
+    """Return the report line of a removed row as a dict, without its explanation; the fields are described at
+    `Removed`. `number`: the row's index in the whole input; `span`: begin and end of a paragraph."""
     kept = verdict.kept_place
     found = {
         "id": plain(key),

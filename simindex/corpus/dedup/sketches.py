@@ -168,7 +168,8 @@ class SketchFiles:
             self._bytes[name] += num_bytes
 
     def _ends(self, name: str, lengths: Any) -> np.ndarray:
-        """Return where values of some lengths end in a file."""
+        """Return the byte offset, int64, at which each of the next values ends in the file `name`: lengths in
+        bytes, appended behind what the file holds by now."""
         return np.cumsum(np.asarray(lengths, dtype=np.int64)) + self._bytes[name]
 
     def _opened(self) -> dict[str, FileIO]:

@@ -137,7 +137,8 @@ class DedupSteps:
         return ahead(rows, READ_AHEAD) if self._threads > 1 and are_files else rows
 
     def kept(self) -> Iterator[tuple[Key, Place, Sketch, dict[str, Any]]]:
-        """Yield key, place, sketch and source of each row that stays, in keep order."""
+        """Yield (key, place in the input, sketch, source fields) of each row that stays, in the order in
+        which rows are preferred."""
         files = self._sketch_files()
         stays = np.ones(files.count, dtype=bool)
         with open(self._verdicts, "rb") as file:

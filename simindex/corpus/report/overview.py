@@ -195,7 +195,8 @@ def labelled(
 
 
 def fresh_shares(num_documents: int, later: Iterable[int]) -> list[float]:
-    """Return the share that are no duplicates in equal parts of the input; `later`: the numbers of those."""
+    """Cut the input into equal parts and return the share of each that are not duplicates. `later`: the
+    numbers of the duplicates."""
     num_steps = min(_MOST_STEPS, num_documents)
     edges = [step * num_documents // max(num_steps, 1) for step in range(num_steps + 1)]
     places = np.fromiter(later, dtype=np.int64)

@@ -167,8 +167,8 @@ def texts_of_job(inputs: Inputs, job: Overview) -> dict[Name, str]:
 def _placed(
     inputs: Inputs, split: Split | None, keys: Collection[Key]
 ) -> Iterator[tuple[Key, str, str, int]]:
-    """Yield (key, text, input, row) of texts; where they were split of the paragraphs of documents that one
-    of the keys is of."""
+    """Yield (key, text, input name, row number) of all texts. With `split` yield paragraphs instead, and only
+    those of documents of which a paragraph is among `keys`."""
     wanted = set() if split is None else set(map(_document_of, keys))
     for some in inputs.columns():
         for path, row, key, text in zip(some.names, some.numbers, some.keys, some.documents, strict=True):
