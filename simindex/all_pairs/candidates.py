@@ -24,8 +24,8 @@ PAIRS = 1 << 20
 def edges_of_runs(
     keys: np.ndarray, numbers: np.ndarray, sizes: np.ndarray, plan: PairPlan
 ) -> Iterator[np.ndarray]:
-    """Yield the pairs that stand in one run of two entries or more, as edges: of fingerprints those that are
-    near."""
+    """Yield, as edges, the pairs of entries that share a run of two or more; where runs are of fingerprints,
+    only the pairs that are near."""
     begins = np.cumsum(sizes) - sizes
     distance = 1
     while len(begins):

@@ -52,7 +52,8 @@ class LongPart(NamedTuple):
 
 
 def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block | LongPart]:
-    """Cut entries into runs, of which up to `max_run` are whole; those of one document alone are left out."""
+    """Cut entries into runs. A run of up to `max_run` entries is yielded whole, a longer one in parts; a run
+    of one document alone is left out."""
     free = np.uint64(64 - bits)
     keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
     begun: int | None = None
@@ -322,7 +323,8 @@ class _Copies:
         )
 
     def between(self, a: np.ndarray, b: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the edges between all that leaders stand for, of each with the one beside it."""
+        """Yield the edges between two groups of documents, given by their leaders, for each pair of leaders
+        in `a` and `b`: each document of one group with each of the other."""
         at_once = max(PAIRS // int(self._sizes.max()) ** 2, 1)
         for first in range(0, len(a), at_once):
             here = slice(first, first + at_once)

@@ -133,7 +133,8 @@ class TableWalk(_Walk):
 
     @property
     def first_long(self) -> int | None:
-        """The first key of the first long run of all tables, when it is the next to be compared."""
+        """Return the first key of the first long run of all tables, if that run is the next to be compared;
+        otherwise ``None``."""
         begin, longs = int(self.cursor["begin"][0]), int(self.cursor["num_longs"][0])
         free = np.uint64(FINGERPRINT_BITS - self._plan.bits[self._table])
         return int(self._keys[begin] >> free << free) if self._needs_room and not longs else None

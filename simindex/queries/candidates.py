@@ -98,7 +98,8 @@ def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted:
 def _stored_sketches(
     view: View, numbers: np.ndarray, halves: np.ndarray, needs: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (numbers, words, fingerprints) of those that have a half, without those that are merged away."""
+    """Return (numbers, words, fingerprints) of the stored sketches that have a half in `needs`; sketches that
+    a merge has dropped are left out."""
     numbers = numbers[halves & needs != 0]
     words = np.empty((len(numbers), view.scheme.tables.bands), dtype=np.uint64)
     fingerprints, is_there = np.empty(len(numbers), dtype=np.uint64), np.ones(len(numbers), dtype=bool)

@@ -97,7 +97,7 @@ class Walk:
         self._snapshot = snapshot
 
     def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents behind those of the parts before; none at the end."""
+        """Return the next live documents, up to `limit`, as (number, record); an empty list at the end."""
         self._compare(view)
         if self._behind is None:
             self._behind = max([view.manifest.next_number - 1, *view.pending.by_key.values()]) + 1

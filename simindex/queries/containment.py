@@ -310,7 +310,8 @@ class ContainmentQuery(NamedTuple):
             require_keeping(config, exact, ", or give the texts")
 
     def answers(self, view: View, documents: Iterable[Document]) -> list[ContainmentMatches]:
-        """Return `matches` of each document; one look-up for many texts finds those that meet none."""
+        """Return the `matches` of each document. One look-up for many texts finds the texts without any
+        match."""
         asked, found = iter(documents), list[ContainmentMatches]()
         one_in = self.sample or view.scheme.config.containment
         looks_up_all = self.direction != "in_stored" or one_in == 1
@@ -430,8 +431,8 @@ class ContainmentQuery(NamedTuple):
         return are_common
 
     def _own_shared(self, view: View, asked: _Asked, record: StoredRecord) -> Shared | None:
-        """Return what a document shares with the query of what is not common, by its text: among the sampled
-        shingles, of which alone it is known."""
+        """Return the uncommon shingles that a document shares with the query, estimated from the sampled
+        shingles of its text; ``None`` where either has no sampled shingle to compare."""
         stored = sample_of_hashes(self._hashes_of(view.scheme.config, record), asked.one_in)
         sampled = stored.hashes[: stored.num_sampled]
         own = sampled[~self._are_common(view, sampled)]
@@ -459,7 +460,8 @@ class ContainmentQuery(NamedTuple):
         return shared.hits < least_hits(shared.sampled, needed)
 
     def _match(self, asked: _Asked, record: StoredRecord, shared: Shared) -> ContainmentMatch | None:
-        """Return a match, or a candidate where the estimate does not decide."""
+        """Return the match, or a candidate where the estimate cannot decide; ``None`` where too few shingles
+        are shared for an estimate, or an exact share is below the threshold."""
         whole = self._whole(shared)
         share, error = shared.num_shared / whole, shared.error / whole
         reaches, is_candidate = share >= self.threshold - 1e-12, False

@@ -123,7 +123,7 @@ class _Stored:
         self._known: dict[int, tuple[Key, Any]] = {}
 
     def held_by(self, view: View, documents: list[Any]) -> list[HeldBy | None]:
-        """Return the held documents of each text."""
+        """Return, for each text, the stored documents that it holds; ``None`` for a text that holds none."""
         config, found = view.scheme.config, list[HeldBy | None]([None] * len(documents))
         texts = self._texts(view, *_hashes_of(documents, config.shingles, config.hash_seed))
         held = None if texts is None else self._held(texts)

@@ -125,7 +125,8 @@ _PLACES, _AT_A_PLACE = 16, 16
 
 
 def usual_shingles(txn: ReadTransaction, manifest: Manifest) -> int | None:
-    """Return the median of the numbers of distinct shingles of some documents, to two digits."""
+    """Return the median number of distinct shingles of a sample of documents, to two digits; ``None`` where
+    none is known."""
     found = list[int]()
     for place in range(_PLACES):
         first = number_key(manifest.next_number * place // _PLACES)

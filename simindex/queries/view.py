@@ -169,7 +169,7 @@ class Reader:
         self._last = None
 
     def _with_own(self, last: Snapshot, own: Expected) -> Snapshot:
-        """Return the snapshot of this handle's own commit of one more segment, on top of the last one."""
+        """Return a snapshot that is the last one with the segment of this handle's own commit on top."""
         entry = own.manifest.segments[-1]
         segment = Segment.of_value(whole_form(self._tables, entry[3:]), entry, own.newest)
         directory = last.directory.with_newest(segment)
