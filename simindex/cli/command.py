@@ -162,8 +162,8 @@ def argument(name: str, metavar: str, about: str, **how: Any) -> Declared:
 
 
 def takes(name: str, kind: type) -> Callable[[Run], Run]:
-    """Return what adds options to a command: those of the fields of a dataclass, of which it gets a value by
-    this name. They stand below the `heading` of the class."""
+    """Return a decorator that adds the fields of a dataclass to a command as options, under the class's
+    `heading`. The command gets the dataclass's value as its argument of this name."""
     fields = dataclasses.fields(kind)
     heading = getattr(kind, "heading", "Options")
 

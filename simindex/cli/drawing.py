@@ -80,7 +80,9 @@ def is_page(path: str | None) -> bool:
 
 
 def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequence[Chart]], None]:
-    """Return what draws charts to a picture, if it is one; what is missing for it is said before the work."""
+    """Return a function that draws charts to the picture at `path`; it draws nothing where there is no path
+    or, with `or_page`, the path is a page. A wrong ending or a missing package is an error here, before the
+    work."""
     if path is None or (or_page and is_page(path)):
         return lambda _charts: None
     kind = Path(path).suffix.lower().removeprefix(".")

@@ -85,7 +85,8 @@ def describe(error: BaseException) -> str:
 
 
 def _settings(name: str, value: Any, other: Any) -> str:
-    """Return a field of `Config` as the options that make it, where it differs from another value of it.
+    """Return the command-line option that gives a field of `Config` this value, as far as it differs from
+    `other`.
 
     >>> _settings("shingles", WordShingles(5), WordShingles(3)), _settings("simhash", None, SimHashConfig())
     ('--words 5', '--no-simhash')

@@ -63,7 +63,8 @@ def _seconds(text: str) -> float:
 
 
 def refuse_with(option: str, **others: object) -> None:
-    """Raise BadParameter where one of some other options was given, too; False and ``None`` were not."""
+    """Raise BadParameter where any of the other options was given together with this one; False and ``None``
+    count as not given."""
     for name, value in others.items():
         if value is not None and value is not False:
             raise BadParameter(f"--{name.replace('_', '-')} does not go with --{option}")

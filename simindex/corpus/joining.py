@@ -45,7 +45,8 @@ def join(
     max_candidates: int = DEFAULT_MAX_CANDIDATES,
     progress: Callable[[int], object] | None = None,
 ) -> Joined:
-    """Stream the pairs of similar documents of two collections, one document of each; none within one.
+    """Stream the pairs of similar documents of two collections, a document of one with a document of the
+    other; pairs within one collection are not looked for.
 
     One is walked in its order, document by document, and the other is asked for what is similar: `b` is
     asked, or `a` where it alone is an index. So with two indexes the smaller one had better come first; the

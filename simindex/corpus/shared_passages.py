@@ -127,7 +127,8 @@ def _passage(run: CommonRun, in_a: Tokens, in_b: Tokens) -> Passage:
 
 
 def _share(runs: list[tuple[int, int]], num_tokens: int, size: int) -> float:
-    """Return the share of the tokens that lie in runs of shingles, given by first one and length."""
+    """Return the share, 0..1, of a text's tokens that lie in these runs of shingles, each given by its first
+    shingle and length."""
     if not num_tokens:
         return 0.0
     edges = np.zeros(num_tokens + 1, np.int64)

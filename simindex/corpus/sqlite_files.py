@@ -43,7 +43,7 @@ def opened_sqlite(path: str) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def in_one(db: sqlite3.Connection) -> Iterator[None]:
-    """Make one transaction of the block."""
+    """Run the block as one transaction of the database."""
     db.execute("begin")
     yield
     db.execute("commit")

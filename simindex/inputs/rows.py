@@ -169,8 +169,8 @@ class Fields:
     def usual(
         self, name: str, numbers: Sequence[int], rows: Sequence[Any]
     ) -> tuple[list[Any], list[Any], list[Any] | None] | None:
-        """Return the keys, documents and metadata, if any, of rows that are each as nearly all are; ``None``
-        where one may not be, and `row` says what it is."""
+        """Return (keys, documents, metadata or ``None``) of rows that all have the usual form, by a quick
+        way; ``None`` where a row may not have it: then `row` reads each by itself."""
         if self.keys_only or self.fingerprint is not None or set(map(type, rows)) != {dict}:
             return None
         keys: list[Any] = [row.get(self.id) for row in rows]
@@ -276,7 +276,8 @@ def _has_large(metadata: Iterable[Any]) -> bool:
 
 
 def from_json(key: object) -> object:
-    """Return a key as it is where JSON has no word for it: bytes stand as ``{"bytes": BASE64}``."""
+    """Return a key as read from JSON, with ``{"bytes": BASE64}`` turned back into bytes and others
+    unchanged."""
     if isinstance(key, dict) and key.keys() == {"bytes"} and isinstance(key["bytes"], str):
         try:
             return base64.b64decode(key["bytes"], validate=True)

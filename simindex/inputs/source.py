@@ -109,7 +109,8 @@ class Cells(NamedTuple):
 
 
 def names_of(columns: Sequence[str]) -> list[str]:
-    """Return names that are given once: of columns of one name the last has it, others a number behind it.
+    """Return column names without repetition: of columns of one name the last keeps it, the others get a
+    number behind it.
 
     >>> names_of(["id", "text", "text_2", "text"])
     ['id', 'text_3', 'text_2', 'text']
@@ -262,7 +263,8 @@ class Lines:
                 yield line
 
     def groups(self) -> Iterator[list[bytes] | BadRowError]:
-        """Yield the same lines some at a time, which is faster; `number` is that of the newest one."""
+        """Yield the same lines in lists, which is faster than one at a time; `number` is the number of the
+        newest line."""
         for piece in self.pieces(GROUP_BYTES):
             if isinstance(piece, BadRowError):
                 self.number += 1

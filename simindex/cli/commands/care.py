@@ -189,7 +189,8 @@ def resketch(
 
 
 def _simhash(config: Config, max_distance: int | None) -> SimHashConfig | None:
-    """Return the stored settings with what was given in place of theirs."""
+    """Return the stored SimHash settings, for `max_distance` where it was given; ``None`` where nothing is
+    stored and nothing was given."""
     if max_distance is None:
         return config.simhash
     return with_distance(config.simhash or SimHashConfig(), max_distance)

@@ -215,7 +215,8 @@ def passages(
 
 
 def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, str]) -> None:
-    """Print a row a passage: the piece of the text, and that of the stored one where it is at hand."""
+    """Print a row for each passage: the piece of the query text, and that of the stored text where it is
+    known."""
     columns = ["key", "text", "stored"] if by_key else ["key", "text"]
     rows = []
     for passage in found:

@@ -233,7 +233,7 @@ def insert(
 
 @contextmanager
 def _gone_if_empty(path: str) -> Iterator[None]:
-    """Let nothing be left of an index that the block makes where it fails before anything is stored: its
+    """Remove an index that the block made if the block fails before anything is stored; otherwise its
     settings would bind the next insert."""
     is_new, has_folder = not is_index(path), os.path.isdir(path)
     try:

@@ -21,7 +21,8 @@ def config_for(
     exact: bool,
     has_into: bool,
 ) -> Config:
-    """Return the configuration of a job: that of the first index of `others` that is there, if one is."""
+    """Return the configuration of a job: that of the first existing index among `others`, else `config`, else
+    one that fits the other arguments."""
     for other in others:
         try:
             with face.open(other, "r") as index:

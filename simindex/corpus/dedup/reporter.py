@@ -69,7 +69,8 @@ class Reporter:
         return (entry, None) if removed is None else None
 
     def written_rest(self, rest: Rest) -> Written | None:
-        """Return what is written of a document whose paragraphs were compared."""
+        """Return (entry, note) to write for a document whose paragraphs were compared; ``None`` where no
+        paragraph of it is left."""
         if self.annotates:
             return rest.whole, _note_of_rest(rest)
         return None if rest.left is None else (rest.left, None)

@@ -122,8 +122,8 @@ class SketchFiles:
         others: list[Any] | None = None,
         sources: list[bytes] | None = None,
     ) -> None:
-        """Take the next rows, with what a keep order goes by, the verdicts of other indexes, and the source
-        of each."""
+        """Append the next rows, with their ranks in the keep order, the verdicts of other indexes on them,
+        and their sources."""
         words, present, fingerprints = sketches.words, sketches.present, sketches.fingerprints
         digests = fingerprints
         if self.bands:
@@ -227,7 +227,8 @@ class SketchFiles:
             yield np.zeros(len(numbers), dtype=np.uint64)
 
     def packed_kept(self, number: int) -> bytes | None:
-        """Return the kept shingles of a row, as `format.records.encode_kept` packs them."""
+        """Return the kept shingles of a row, as `format.records.encode_kept` packs them; ``None`` where none
+        are kept."""
         if not self._mapped("present", np.uint8)[number] & _HAS_KEPT:
             return None
         return self._value("kept", "kept_ends", number)
@@ -258,7 +259,8 @@ class SketchFiles:
         return words, next(columns)
 
     def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, of_rows: int) -> Iterator[Sketch]:
-        """Yield the sketches of some rows; `of_rows`: whether these were brought in (`sketch.OF_ROWS`)."""
+        """Yield the sketches of the given rows; `of_rows`: whether they were read from the input as sketches
+        (`sketch.OF_ROWS`)."""
         config, columns = sketcher.config, (numbers, self.present(numbers), self._num_shingles(numbers))
         each = zip(*map(np.ndarray.tolist, columns), *self.sketches(numbers), strict=True)
         for number, halves, num_shingles, words, fingerprint in each:

@@ -51,7 +51,8 @@ def edges_of(upper: np.ndarray, lower: np.ndarray, scores: np.ndarray) -> np.nda
 
 
 def scores_of(plan: PairPlan, agree: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Return what matches are ordered by, uint32: by rows and then bits, or the other way round.
+    """Return the scores by which matches are ordered, uint32: by agreeing rows and then bits, or the other
+    way round.
 
     >>> from types import SimpleNamespace
     >>> plan = SimpleNamespace(method="minhash")
@@ -179,7 +180,7 @@ class LongRunRows:
         self._at += 1
 
     def _scores(self, others: np.ndarray, bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (whether each of others matches the next one, its scores)."""
+        """Return (whether each of the other rows matches the next row, the scores of those matches)."""
         plan, (words, fingerprint) = self._plan, self._own()
         distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
         agree = np.full(len(others), NO_VALUE, dtype=np.uint32)
@@ -275,7 +276,7 @@ class Star:
         return Outcome(gone.ascending(), np.sort(bounded))
 
     def _best(self, fetch: Fetch) -> Iterator[np.ndarray]:
-        """Yield the edge of each row that goes to the one that it is most like of those that stay."""
+        """Yield, for each row that is removed, its edge to the most similar row that stays."""
         links = np.arange(self._order.total, dtype=np.uint32)
 
         def of_leaders(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -443,7 +444,8 @@ class ExactComparison:
         return *self.estimate_and_left_out(number, kept, score), self.share_held(number, kept)
 
     def estimate_and_left_out(self, a: int, b: int, score: int) -> tuple[Estimate, int | None]:
-        """Return how much two rows are alike, and how many shingles were left out, as `Pair` has it."""
+        """Return the estimated similarity of two rows, and how many common shingles were left out, ``None``
+        where that was not asked for; as `Pair` has them."""
         some, others = self._kept(a), self._kept(b)
         assert some is not None
         assert others is not None

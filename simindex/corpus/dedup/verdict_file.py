@@ -105,7 +105,8 @@ def _verdicts_in(file: IO[bytes]) -> Iterator[Iterator[NumberedVerdict]]:
 
 
 def _blocks(file: IO[bytes]) -> Iterator[tuple[Sequence[int], list[bool], list[Any]]]:
-    """Yield numbers, whether each of these rows goes, and the columns of the verdicts on those that do."""
+    """Yield a block at a time: the numbers of rows, whether each row is removed, and the columns of the
+    verdicts on removed rows."""
     with suppress(EOFError):
         while True:
             yield pickle.load(file)

@@ -77,14 +77,14 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _is_of_folder(path: str, folder: str) -> bool:
-    """Return whether a path is a folder, lies in it, or is a hard link to one of its files."""
+    """Return whether a path is the folder, lies inside it, or is a hard link to one of its files."""
     is_link = not is_remote(path) and os.path.exists(path) and os.path.isdir(folder)
     names = os.listdir(folder) if is_link else ()
     return _is_within(path, folder) or _share([path], [os.path.join(folder, name) for name in names])
 
 
 def _is_of_an_index(path: str, indexes: Iterable[str]) -> bool:
-    """Return whether a path is of one of these indexes, or lies in the folder of any."""
+    """Return whether a path is one of these indexes, or lies in the folder of one of them."""
     folder = Path(os.path.realpath(path)).parent
     is_inside = not is_remote(path) and is_index(folder) and (folder / "header").is_file()
     return is_inside or any(_is_of_folder(path, index) for index in indexes)

@@ -95,7 +95,7 @@ class ParquetOutput(Output):
         self._schema = self._parquet.read_schema(self._part(0)) if self._num_parts else None
 
     def complete(self) -> None:
-        """Make one file of the parts; may be called again."""
+        """Join the parts into one file; may be called again."""
         if not os.path.isdir(self._folder):
             return
         parts = len(os.listdir(self._folder))  # what was written again has the same name

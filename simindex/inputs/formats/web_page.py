@@ -162,7 +162,8 @@ def text_of(content: bytes, label: str | None, is_html: bool) -> str:
 
 
 def _with_few_formats(page: str) -> str:
-    """Return a page as it is; without its formats where they may multiply, which leaves the text as it is."""
+    """Return a page without its formatting tags where nesting would multiply them, else unchanged; its text
+    stays the same."""
     opened = Counter(tag for tag in _FORMATS.findall(page) if not tag.startswith("/"))
     most = 0
     for tag, count in opened.items():
