@@ -349,7 +349,8 @@ def prepared_batches(
     workers: int | None,
     compares: int = 0,
 ) -> Generator[NewDocuments, None, None]:
-    """Yield prepared batches in order; with several workers, some batches ahead of the consumer.
+    """Yield prepared batches in the order of the items; with several workers, batches are prepared ahead of
+    the consumer.
 
     A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
     in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.

@@ -67,8 +67,8 @@ def _size(entry: SegmentEntry) -> int:
 def pick_merges(
     segments: Sequence[SegmentEntry], busy: set[int], factor: int, max_span: int = MAX_SPAN
 ) -> list[list[SegmentEntry]]:
-    """Return runs of neighbouring segments that are due: `factor` of one tier, with smaller ones and none
-    larger between, none `busy`; smallest first."""
+    """Return the runs of neighbouring segments to merge, smallest first: `factor` segments of one tier, with
+    smaller ones between them, but no larger ones and none that is `busy`."""
     due: list[list[SegmentEntry]] = []
     taken, tiers = set(busy), tiers_of(segments, factor)
     idle = Counter(tier for entry, tier in zip(segments, tiers, strict=True) if entry.id not in busy)

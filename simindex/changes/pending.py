@@ -358,8 +358,8 @@ EQUAL_SKETCHES = 8
 
 
 def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
-    """Find the documents of a batch whose whole sketch and sample a stored or an earlier one has. Returns
-    (place in the batch -> number of its leader, leader -> new size of its group)."""
+    """Find the documents of a batch whose whole sketch and sample are equal to those of a stored or an
+    earlier document. Return (index in the batch -> number of its leader, leader -> new size of its group)."""
     leaders: dict[int, int] = {}
     groups: dict[int, int] = {}
     if batch.kept is not None:

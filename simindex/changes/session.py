@@ -452,7 +452,8 @@ _BLOCKS: ContextVar[tuple[_Block, ...]] = ContextVar("simindex_transactions", de
 
 
 def _current_task() -> object | None:
-    """Return the asyncio task that runs on this thread, if any. A thread with one has imported asyncio."""
+    """Return the asyncio task that runs on this thread, ``None`` if there is none. A thread with a task has
+    imported asyncio."""
     current_task = getattr(sys.modules.get("asyncio"), "current_task", None)
     if current_task is None:
         return None

@@ -195,7 +195,8 @@ class Documents:
         return self.live[first:behind]
 
     def _check_places(self) -> None:
-        """Prove that every record lies in the range of a segment, and has no mark."""
+        """Report records whose number lies in no segment, and records of numbers that are marked as
+        removed."""
         numbers, segments = self.live["numbers"], self._manifest.segments
         for number in numbers[np.isin(numbers, list(self.marks))].tolist():
             self._report("record", "documents", "expected no record of a removed number, found one", number)
@@ -208,7 +209,7 @@ class Documents:
     # ---- what follows from all of them ----
 
     def _check_ages(self, tree: Tree) -> None:
-        """Prove that every live document lies in a run, and in none that is younger."""
+        """Report every live document that lies in no run of ages, or in a run that is younger than it."""
         # One whose touch is lost, as of an older page, is older than the run of that touch.
         runs, broken = runs_of(tree, self._manifest)
         for stored, message in broken:
@@ -277,7 +278,7 @@ class Documents:
             self._report("group", "documents", message, leader)
 
     def _check_counts(self) -> None:
-        """Prove that the manifest counts what there is."""
+        """Report counts in the manifest that differ from what is stored."""
         manifest = self._manifest
         leaders = self.live["leaders"][self.live["leaders"] != NO_LEADER]
         # One document of a group, its leader if that lives, is no copy.

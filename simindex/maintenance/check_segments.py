@@ -241,7 +241,8 @@ class Agreement:
             self._differ(message, name, strangers)
 
     def _compare_presence(self, bits: int, table: int) -> None:
-        """Prove that those documents are in a table whose records say so, and no copies."""
+        """Report documents that are in a table though their records do not say so, or are missing from it;
+        copies are in none."""
         if not self._documents.is_whole:
             return
         numbers, is_seen = self._numbers, self._seen[table].is_seen

@@ -424,7 +424,8 @@ class _Repair:
         return {*reached, *self._manifest.recent.marks}
 
     def _marks_of(self, parts: Iterable[np.ndarray]) -> set[int]:
-        """Return the numbers of the marks among some entries whose seals fit."""
+        """Return the document numbers of the marks among these entries; marks whose seal does not fit are
+        left out."""
         found = set[int]()
         for entries in parts:
             marks = entries[entries["length"] == FLAGS_BYTES]

@@ -125,7 +125,8 @@ class StoredSegment:
 
     @cached_property
     def whole(self) -> WholeSegment | None:
-        """Its one value, taken apart; ``None`` where it is cut. Raises CorruptIndexError: it is damaged."""
+        """Return the segment's one value, decoded; ``None`` where the segment is cut into chunks. Raises
+        CorruptIndexError where it is damaged."""
         if self._entry.chunked:
             return None
         [piece] = self.pieces

@@ -149,7 +149,8 @@ def require_plain_files(path: Path) -> None:
 
 
 def permissions_of(path: Path, permissions: int | None) -> int | None:
-    """Return what new files get: what the data file has and their owner needs, else what was asked for."""
+    """Return the permission bits for new files: those of the data file, with reading and writing for its
+    owner; where there is no data file, `permissions` as given, which may be ``None``."""
     while os.path.exists(data := data_file(path)):
         with contextlib.suppress(FileNotFoundError):  # a compaction may just have removed it
             return stat.S_IMODE(os.stat(data).st_mode) & 0o666 | 0o600

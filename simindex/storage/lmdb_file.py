@@ -49,7 +49,8 @@ _DAMAGE = (
 
 
 def translated(error: lmdb.Error | OSError, path: str) -> SimIndexError:
-    """Return the simindex error for an error of LMDB or of a file; one of simindex as it is."""
+    """Return the simindex error for an error of LMDB or of the file system; an error of simindex itself is
+    returned unchanged."""
     if isinstance(error, SimIndexError):
         return error.located(path)
     return _of(error, path).located(path)

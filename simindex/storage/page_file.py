@@ -314,7 +314,8 @@ def _pages_of_commit(path: str, data: str, transaction: int) -> PageFile | None:
 
 
 def _environment(path: str) -> tuple[lmdb.Environment | None, str]:
-    """Open LMDB's environment of the newest data file, for a pin; ``None`` where it cannot have one."""
+    """Open LMDB's environment of the newest data file to pin a snapshot. Return it, or ``None`` where LMDB
+    cannot open the file, and the path of the file."""
     while True:
         data = data_file(path)
         with kept_open(data) as file:

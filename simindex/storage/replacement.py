@@ -94,7 +94,8 @@ def some_values(
     behind: bytes | None = None,
     without: Container[bytes] = (),
 ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-    """Return some values up to `behind` of a transaction of copies, and where to go on."""
+    """Return (key, value) pairs up to the key `behind`, as many as one transaction of copying takes, and the
+    key to go on from, ``None`` at the end."""
     # No loop in Python over each of millions of values: their number goes by the mean length.
     mean = txn.sizes()[database] // max(txn.count(database), 1)
     size = min(max(_PART_BYTES // max(mean, 1), 1), _PART_VALUES)
