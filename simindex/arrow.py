@@ -67,7 +67,8 @@ def is_table(value: object) -> bool:
 def keyed_documents(
     items: Any, key: str | None, text: str | None, metadata: Sequence[str] | None
 ) -> Iterable[tuple[Any, ...]]:
-    """Return the rows of a table as (key, document) or (key, document, metadata); other items as they are.
+    """Return the rows of a table as (key, document) or (key, document, metadata); items that are no table are
+    returned unchanged.
 
     Columns are "id" and "text" where none are named; `metadata` names those that become a dict. Raises
     TypeError or ValueError where columns are named for what is no table, are not there or of a type that is
@@ -272,7 +273,8 @@ class _Table:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
     def _chosen(self, array: Any) -> list[Any]:
-        """Return the values of a dictionary column without nulls; equal ones are one object."""
+        """Return the values of a dictionary-encoded column without nulls; equal values are one and the same
+        object."""
         used, places = np.unique(array.indices.to_numpy(), return_inverse=True)
         dictionary = array.dictionary
         if len(used) < len(dictionary):

@@ -139,7 +139,8 @@ def in_order(
     num_bytes: Callable[[Value], int] = lambda _: 0,
     is_python: Callable[[Value], bool] = lambda _: False,
 ) -> Generator[Result, None, None]:
-    """Yield function(part) of each part in order, made by `workers` threads, which end with the iterator.
+    """Yield function(part) for each part, in the order of the parts, computed by `workers` threads, which end
+    with the iterator.
 
     At most workers + ready parts are taken ahead of the consumer, fewer where these have `AHEAD_BYTES`. Where
     `parts` or a call raises, the results before it are yielded first. What keeps Python's lock is done here.

@@ -316,7 +316,7 @@ class InputError(SimIndexError, ValueError):
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what an error of another package says, or what it is where it says nothing."""
+    """Return the message of another package's error, or the name of its class where it has no message."""
     if isinstance(error, MemoryError):
         return "not enough memory"
     return str(error).strip() or type(error).__name__

@@ -15,7 +15,7 @@ MAX_CELL = 200
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> str:
-    """Return a table as HTML. Numbers stand right, everything else left.
+    """Return a table as HTML, numbers aligned right and everything else left.
 
     Args:
         columns: names of the columns; none: a table of names and values without a head.

@@ -80,7 +80,7 @@ def name_of(path: str) -> str:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Name a remote path in whatever is raised about it: as an ``OSError``, or an `InputError`."""
+    """Run the block; errors that it raises, ``OSError`` or `InputError`, name the remote path."""
     try:
         yield
     except FileNotFoundError as exc:

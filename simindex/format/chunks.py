@@ -174,7 +174,7 @@ def read_whole_segment(
 
 
 def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
-    """Return the block seals of a chunk of so many entries; they stand for all of it."""
+    """Return the seals of the blocks of a chunk of `count` entries; together they cover the whole chunk."""
     if not column.page_bytes:
         return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
     return bytes(np.frombuffer(value, dtype=np.uint8)[_seal_places(column, count)])

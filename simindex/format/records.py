@@ -253,7 +253,7 @@ def pack_metadata(metadata: object) -> bytes:
 
 
 def pack_all(values: list[Any]) -> list[bytes] | None:
-    """Return `pack_metadata` of each of some values; ``None`` where one of them is not good for it."""
+    """Return `pack_metadata` of each value; ``None`` where any of the values cannot be packed by that."""
     packer = msgpack.Packer(
         use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=_packable
     )
@@ -407,8 +407,8 @@ class Run(NamedTuple):
     behind: int
 
     def grown(self, count: int, time: int) -> tuple[Run, Run | None]:
-        """Return the tail with `count` documents behind it, and the run that has become long enough to be
-        stored, if any."""
+        """Return (the tail with `count` more documents, the run to be stored): the run is ``None`` until it
+        is long enough."""
         behind = self.behind + count
         if not count:
             return self, None

@@ -69,7 +69,7 @@ MATCHES = np.dtype(
 
 
 def rows_without(rows: bytes, number: int) -> bytes:
-    """Return rows of `MATCH`, each of another number, without that of one number."""
+    """Return rows of `MATCH`, each of another document, without the row of document `number`."""
     own = number.to_bytes(8, "little")
     for at in range(0, len(rows), MATCH.size):
         if rows.startswith(own, at):  # mostly the first: a document is like itself

@@ -121,7 +121,7 @@ def _verdict_file(folder: str, number: int) -> str:
 
 
 def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
-    """Return what reads the verdicts on the rows of some parts, which follow one another."""
+    """Return a reader of the verdicts on the rows of consecutive parts."""
     counts = counts_of(stages)
     rows, removed = counts["rows"], counts["removed"]
     first, count = int(rows[: parts[0]].sum()) if parts else 0, int(rows[parts].sum())

@@ -28,7 +28,8 @@ _LINE_END = ord("\n")
 
 
 def parts_of(inputs: Inputs, most: int, tasks: Tasks) -> tuple[list[InputPart], list[int]]:
-    """Return the parts of some inputs, and how many lines each reads, 0 where they are not counted.
+    """Return (parts, lines): the parts of the inputs, and how many lines each holds, 0 where lines are not
+    counted.
 
     Files of lines that are not packed are cut at line ends, into at most so many bytes, and their lines
     counted by tasks; any other input is a part.

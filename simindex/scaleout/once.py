@@ -70,7 +70,8 @@ class OnceIndex(Index):
 
 
 def _packed(matches: Matches) -> list[Any]:
-    """Return matches as values of msgpack; metadata by itself, for it may be as deep as msgpack goes."""
+    """Return matches as msgpack values; metadata is packed by itself, for it may be nested as deeply as
+    msgpack allows."""
     rows = [
         [match.key, match.similarity, match.distance, pack(match.metadata), match.exact, match.standard_error]
         for match in matches

@@ -109,7 +109,8 @@ def merge_matches(
     by: Method = "minhash",
     direction: Direction = "either",
 ) -> _Found:
-    """Merge what several indexes have answered to the same question, as one index of all would answer it.
+    """Merge the matches that several indexes returned for one query into those that one index of all their
+    documents would return.
 
     Matches come in the order of one index: most similar first, then by distance (by SimHash the other way
     round), and of equal figures those of the earlier index first. Documents of one sketch that lie in several

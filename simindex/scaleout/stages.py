@@ -207,8 +207,8 @@ class Stages(NamedTuple):
 
 
 def _allow_files(count: int) -> None:
-    """Let this process have so many more files open, as far as the system does: the usual 1,024 are those of
-    some fifty parts."""
+    """Raise this process's limit of open files by `count` as far as the system lets it: the usual 1,024 are
+    enough for some fifty parts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -195,14 +195,14 @@ class SegmentWriter:
         return puts
 
     def _next_filter(self) -> FilterWriter | None:
-        """Return the filter of the table that comes next, if it has one."""
+        """Return the filter writer of the next table, ``None`` where the table has no filter."""
         table = len(self._counts)
         if table < len(self._shapes) and self._shapes[table].lines:
             return FilterWriter(self.entry.id, table, self._shapes[table])
         return None
 
     def _next_bitmap(self) -> np.ndarray | None:
-        """Return room for the bitmap of the table that comes next, if it has one."""
+        """Return the array for the bitmap of the next table, ``None`` where the table has none."""
         table = len(self._counts)
         bits = self._bitmap_bits[table] if table < len(self._bitmap_bits) else 0
         return np.zeros(1 << bits - _kernel.MIN_BITMAP_BITS, dtype=np.uint64) if bits else None

@@ -144,7 +144,7 @@ def normalized(text: str, step: Mapping) -> str:
 
 
 def lower_ascii(text: str) -> str:
-    """Return a text with the letters A to Z in lower case, others as they are."""
+    """Return a text with the letters A to Z in lower case, all other characters unchanged."""
     content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8).copy()
     content[(content >= ord("A")) & (content <= ord("Z"))] += ord("a") - ord("A")
     return content.tobytes().decode("utf-8", "surrogatepass")

@@ -123,7 +123,7 @@ def _refuse_texts(strings: list[Any], shingles: Shingles) -> None:
 
 
 def _remedy(document: object) -> str | None:
-    """Return what to do with a thing that is no document, ``None`` where it may be one."""
+    """Return advice for a value that cannot be a document, ``None`` where it may be one."""
     library = frame_library(document)
     if library:
         return (

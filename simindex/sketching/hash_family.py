@@ -69,7 +69,8 @@ def band_words(rows: np.ndarray) -> np.ndarray:
 
 
 def equal_rows(words: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return how many of the eight bytes of each word are those of the other.
+    """Return for each word how many of its eight bytes are equal to the byte in the same position of the
+    other word.
 
     >>> equal_rows(np.array([0x0102030405060708], dtype=np.uint64), np.array([0x01FF0304], dtype=np.uint64))
     array([0], dtype=uint8)

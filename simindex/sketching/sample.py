@@ -103,7 +103,7 @@ class Samples:
 
     @classmethod
     def joined(cls, parts: Sequence[Samples]) -> Samples:
-        """Return the samples of one batch or more, of one limit, in order."""
+        """Return one `Samples` of several batches of the same limit, in their order."""
         return cls(
             np.concatenate([part.hashes for part in parts]),
             np.concatenate([part.num_shingles for part in parts]),

@@ -380,7 +380,7 @@ class SketchBatch(Sequence[Sketch]):
 
     @classmethod
     def joined(cls, batches: Sequence[SketchBatch]) -> SketchBatch:
-        """Return the sketches of one batch or more, of one configuration, in order."""
+        """Return one batch of several batches of the same configuration, in their order."""
         first, origins = batches[0], {batch.origin for batch in batches}
         origin = first.origin if len(origins) == 1 else None
         joined = cls(0, first.num_perm, first.kept is not None, origin)

@@ -93,7 +93,8 @@ def _word_places(text: str, shingles: WordShingles) -> tuple[np.ndarray, np.ndar
 
 
 def shingle_numbers(texts: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
-    """Return a number for each run of `size` tokens of some texts, equal for equal runs and for no others.
+    """Return an array for each text with a number for each run of `size` tokens: equal runs have equal
+    numbers, different runs different ones.
 
     A text with fewer tokens is one run of all of them; one without any has none.
     """

@@ -124,7 +124,8 @@ class StoredSignatures:
             self._index.insert_many(items)
 
     def _sketch(self, minhash: Any) -> tuple[Sketch, list[Any]]:
-        """Return the sketch of a signature and its kind; ValueError where it does not go with others."""
+        """Return the sketch of a signature and its kind; ValueError where it cannot be compared with the
+        signatures of this LSH."""
         if not hasattr(minhash, "hashvalues"):
             raise TypeError(f"minhash: expected a MinHash, found {type(minhash).__name__}")
         values, kind = minhash.hashvalues, _kind_of(minhash)
