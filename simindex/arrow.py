@@ -255,7 +255,7 @@ class _Table:
 
     def _values(self, array: Any, name: str, first: int) -> list[Any]:
         """Return the values of a piece of a column, whose first row is number `first` of the table. Raises
-        ValueError where one of them, or an element of a list, is null."""
+        ValueError where a value, or an element of a list, is null."""
         if array.null_count:
             _refuse_null(name, first + _first_null(array))
         if hasattr(array, "storage"):

@@ -89,7 +89,8 @@ def _compared(source: Tables, plan: PairPlan, bands: int, edges: np.ndarray) -> 
 def _columns(
     source: Tables, ascending: np.ndarray, others: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield each column of sketches beside that of others, which may come in any order."""
+    """Yield each sketch column of `ascending` beside the same column of `others`, which may come in any
+    order."""
     order, turned = np.argsort(others, kind="stable"), np.empty(len(others), dtype=np.uint64)
     for own, found in zip(source.columns_of(ascending), source.columns_of(others[order]), strict=True):
         turned[order] = found

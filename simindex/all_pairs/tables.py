@@ -144,8 +144,8 @@ class MergedTables:
 
 
 def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
-    """Yield the entries of several sources as one, a piece of each in memory; those of one key stay in the
-    order of their sources."""
+    """Yield the entries of several sources merged by key, with a piece of each source in memory; entries of
+    one key stay in the order of their sources."""
     held = [(block, source) for source in sources if (block := next(source, None)) is not None]
     while len(held) > 1:
         # Up to the least of the last keys no entry can be missing; more of that key may follow in a source

@@ -131,8 +131,8 @@ max_candidates = number(
 
 
 def _where(_ctx: Any, _param: Any, given: Sequence[str]) -> dict[str, list[object]] | None:
-    """Return the fields that were written as FIELD=VALUE, with their values: a text, and what it is in JSON
-    if that is a number, true, false or null."""
+    """Return {field: accepted values} of the options FIELD=VALUE: the text, and the value that JSON reads
+    from it if it is a number, true, false or null. ``None`` where the option was not given."""
     fields: dict[str, list[object]] = {}
     for text in given:
         field, equals, value = text.partition("=")

@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 @contextmanager
 def naming_file(path: str) -> Iterator[None]:
-    """Raise what the disk keeps SQLite from as an ``OSError`` that names the file."""
+    """Run the block; an error of the disk that SQLite meets is raised as an ``OSError`` that names the
+    file."""
     try:
         yield
     except sqlite3.OperationalError as exc:

@@ -46,7 +46,8 @@ class Records:
 
 
 def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int) -> Records:
-    """Decode records of numbers, uint64, and prove their seals; `keep_shingles` is the most hashes of one."""
+    """Decode the records of documents `numbers`, uint64, and check their seals; a record has at most
+    `keep_shingles` kept hashes."""
     errors: list[tuple[int, CorruptIndexError]] = []
     decoded: list[tuple[int, StoredRecord]] = []
     for place, (number, value) in enumerate(zip(numbers.tolist(), values, strict=True)):

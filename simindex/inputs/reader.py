@@ -118,7 +118,7 @@ class Inputs:
             yield from some.rows()
 
     def columns(self) -> Iterator[Columns]:
-        """Yield the same rows some at a time, all of one input."""
+        """Yield the same rows in batches, the rows of a batch all from one input."""
         self._bytes_done = num_rows = 0
         self._tally, self.first_texts = Tally(), []
         for place, path in enumerate(self._paths):

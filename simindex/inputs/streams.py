@@ -86,7 +86,7 @@ class _Chunks(io.RawIOBase):
 
 
 def _unpacked(file: _Counted, new_part: Callable[[], Any], padding: bytes) -> Iterator[bytes]:
-    """Yield the content of all parts of a .zst or .xz file, decompressed as it is asked for."""
+    """Yield the decompressed content of all parts of a .zst or .xz file, as the consumer asks for it."""
     rest = b""
     while rest := rest or file.read(_UNPACK_BYTES):
         if not (rest := rest.lstrip(padding) if padding else rest):

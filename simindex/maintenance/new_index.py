@@ -329,7 +329,8 @@ def resketch(
     containment: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> int:
-    """Make a new index of other settings from the sketches of one, without the documents; it is only read.
+    """Make a new index with other settings from the sketches of an index, without its documents; the source
+    is only read.
 
     The new index is equal to one of the same documents and those settings: fewer rows are the first of more,
     and a fingerprint is the same whatever tables it is kept in. Keys, metadata, times and kept shingles go

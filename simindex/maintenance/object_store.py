@@ -92,7 +92,8 @@ class Objects:
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Raise a StoreError that names its object for whatever a file system of fsspec may raise."""
+        """Run the block; any error of fsspec's file system is raised as a StoreError that names the
+        object."""
         try:
             yield
         except SimIndexError:

@@ -49,8 +49,8 @@ class _Found(_kernel.MatchSlots):
         return similarity, distance if has_distance else None, record.metadata, rest
 
     def _read_error(self: Any) -> float | None:
-        """Return the standard error of a similarity that is estimated from agreeing rows, which costs as much
-        as all other fields."""
+        """Return the standard error of a similarity that was estimated from agreeing rows, ``None`` where no
+        similarity is known; to read it costs as much as all other fields."""
         similarity = self.similarity
         if similarity is None:
             return None

@@ -238,7 +238,8 @@ def half_of(query: Query) -> str:
 
 
 def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Document]) -> SketchBatch:
-    """Return sketches to search by. One brought in without the half that is compared would find nothing."""
+    """Return the sketches to search by. Raises ValueError for a sketch without the half that is compared,
+    which would find nothing."""
     batch = sketcher.without_samples.sketch_list(documents)
     for place, document in enumerate(documents):
         if isinstance(document, Sketch) and not (

@@ -80,8 +80,8 @@ class Writing(NamedTuple):
 
     @contextmanager
     def alone(self, journal: str | None) -> Iterator[None]:
-        """Keep other processes from these files and this journal for the length of the block, or raise
-        JobError."""
+        """Keep other processes from using these files and this journal during the block; JobError where one
+        already does."""
         own = None if journal is None else os.path.realpath(journal)
         places = {os.path.realpath(path) for path in self.files.values() if not is_remote(path)} | {own}
         with ExitStack() as locks:
@@ -144,7 +144,8 @@ def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | Se
 
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Hold the lock of an output or a journal, a file beside it that goes with the block."""
+    """Hold the lock of an output or a journal during the block. The lock is a file beside it, removed at the
+    end of the block."""
     folder, name = os.path.split(path)
     lock = os.path.join(folder, f".{name}.lock")
     with ExitStack() as opened:

@@ -71,7 +71,8 @@ class Rows:
         ]
 
     def lines(self) -> tuple[bytes, np.ndarray] | None:
-        """Return the lines of all rows in one piece, and where each ends; ``None`` if a row is no line."""
+        """Return (the lines of all rows in one piece, the end of each line in it); ``None`` where a row was
+        not read from a line."""
         if set(map(type, self.contents)) != {bytes}:
             return None
         whole = [line if line.endswith(b"\n") else line + b"\n" for line in self.contents]
@@ -95,7 +96,8 @@ def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]
 def rows_by_columns(
     columns: Generator[tuple[int, Columns], None, None], size: int, skipped: int, first: int = 0
 ) -> Iterator[Rows]:
-    """Yield rows some at a time, as `rows_of` does; where it cannot be read on, those before that, too."""
+    """Yield rows in batches, as `rows_of` does; where reading fails, the rows before the failure are yielded
+    first."""
     rows, number = Rows(first + skipped), 0
     try:
         with closing(columns):

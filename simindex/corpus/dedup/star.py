@@ -456,7 +456,8 @@ class ExactComparison:
         return best_estimate(agree, self._num_perm, some, others, self._keep), left_out
 
     def share_held(self, number: int, kept: int) -> float | None:
-        """Return which share of a row another one holds; ``None`` where it was not asked for."""
+        """Return the share of a row that another row holds, 0..1; ``None`` where the job does not ask for
+        it."""
         if self._in_kept is None:
             return None
         some, others = self._kept(number), self._kept(kept)

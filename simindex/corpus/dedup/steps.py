@@ -237,7 +237,8 @@ class DedupSteps:
     def _compared(
         self, first: int
     ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
-        """Put the steps of the first reading together: yield rows with the verdicts of other indexes."""
+        """Yield the rows of the first reading with the verdicts of other indexes on them, ``None`` where no
+        other index is asked."""
         batches = self._sketched(first)
         if self.texts is not None and self.settings.keep != "first":  # any row may stay
             batches = self.texts.taking(batches, _documents)

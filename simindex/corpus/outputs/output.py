@@ -36,7 +36,7 @@ def packer(name: str) -> Callable[[bytes], bytes]:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Give an error of the system the name of the file that it is about."""
+    """Run the block; an OSError that it raises names the file at `path`."""
     try:
         yield
     except OSError as error:

@@ -118,8 +118,8 @@ class Overview:
 
 
 def overview_of(index: Index, threshold: float, most_clusters: int, most_members: int) -> Overview:
-    """Return what there is to show of an index. Memory: all keys, 4 bytes a document, some 200 bytes a
-    duplicate."""
+    """Return the figures and clusters that the page of an index shows. Memory: all keys, 4 bytes a document,
+    some 200 bytes a duplicate."""
     keys, by_similarity = list(index), bool(index.config.num_perm)
     places = {key: place for place, key in enumerate(keys)}
     nearest: dict[int, tuple[tuple[float, int], int, Pair]] = {}
@@ -223,8 +223,8 @@ def _likes(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | No
 
 
 def overview_of_journal(folder: str, most_clusters: int, most_members: int) -> Overview:
-    """Return what there is to show of a finished job; memory is some 100 bytes a removed row and 200 a
-    cluster."""
+    """Return the figures and clusters that the page of a finished job shows; memory is some 100 bytes a
+    removed row and 200 a cluster."""
     path = os.path.join(folder, _NAME)
     found = journals.read_journal(path)
     job, state = found["job"], found["state"]
@@ -296,8 +296,8 @@ class Histograms(NamedTuple):
 
 
 def histograms_of(index: Index, threshold: float) -> Histograms:
-    """Return the histograms, of pairs from a threshold on. Cost: that of `Index.pairs`, and a reading of all
-    records."""
+    """Return the histograms of an index, with pairs from the threshold on. Cost: that of `Index.pairs`, and
+    one reading of all records."""
     with _pairs_of(index, threshold) as pairs:
         sizes = pairs.bucket_sizes()
         steps = Counter(step_of(pair.similarity, pair.distance) for pair in pairs)
