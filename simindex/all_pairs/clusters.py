@@ -80,8 +80,8 @@ class Clusters(SnapshotIterator[list[Key]]):
         groups = group(ranks.total, self._linkage, self._edges(), memory_bytes).groups()
         begun: list[Key] = []
         while parts := list(_some_of(groups)):
-            numbers = ranks.numbers(np.concatenate([members for members, _ in parts]))
-            keys = iter(self._pairs.read(partial(_keys, numbers)))
+            doc_ids = ranks.doc_ids(np.concatenate([members for members, _ in parts]))
+            keys = iter(self._pairs.read(partial(_keys, doc_ids)))
             for members, is_last in parts:
                 begun += islice(keys, len(members))
                 if is_last:
@@ -123,11 +123,11 @@ def _some_of(groups: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[np.nda
         yield part
 
 
-def _keys(numbers: np.ndarray, view: View) -> list[Key]:
+def _keys(doc_ids: np.ndarray, view: View) -> list[Key]:
     """Return the keys of documents that are in pairs, so that they are there."""
     keys = []
-    for number in numbers.tolist():
-        record = view.record(number)
+    for doc_id in doc_ids.tolist():
+        record = view.record(doc_id)
         assert record is not None
         keys.append(record.key)
     return keys
@@ -156,11 +156,11 @@ class Cluster(Results[Key]):
 def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster:
     """Return the documents that are reached from one by way of matches, itself among them; `limit`: those
     that are fewest steps away."""
-    number, record = view.find_stored(key)
-    members = {number: record.key}
+    doc_id, record = view.find_stored(key)
+    members = {doc_id: record.key}
     asked = _Asked(view, query)
-    asked.is_new(number, record)
-    waiting = deque([(number, record)])
+    asked.is_new(doc_id, record)
+    waiting = deque([(doc_id, record)])
     truncated = False
     while waiting:
         matches = _matches_of(view, *waiting.popleft(), query)
@@ -180,17 +180,17 @@ class _Asked:
 
     def __init__(self, view: View, query: Query) -> None:
         self._view, self._by_kept = view, isinstance(query, BandQuery) and query.exact
-        self._numbers = set[int]()
+        self._doc_ids = set[int]()
         self._sketches = set[tuple[bytes, int, int, bytes | None]]()
 
-    def is_new(self, number: int, record: StoredRecord) -> bool:
-        """Take note of a document, by the number that its sketch is stored under, then by the sketch:
+    def is_new(self, doc_id: int, record: StoredRecord) -> bool:
+        """Take note of a document, by the doc id that its sketch is stored under, then by the sketch:
         documents are not stored as copies where shingles are kept."""
-        owner = number if record.leader is None else record.leader
-        if owner in self._numbers:
+        owner = doc_id if record.leader is None else record.leader
+        if owner in self._doc_ids:
             return False
-        self._numbers.add(owner)
-        batch = self._view.sketch_batch(number, record)
+        self._doc_ids.add(owner)
+        batch = self._view.sketch_batch(doc_id, record)
         kept = record.kept if self._by_kept else None
         sketch = batch.words.tobytes(), int(batch.fingerprints[0]), record.present, kept
         is_new = sketch not in self._sketches
@@ -198,20 +198,20 @@ class _Asked:
         return is_new
 
 
-def _matches_of(view: View, number: int, record: StoredRecord, query: Query) -> Matches:
+def _matches_of(view: View, doc_id: int, record: StoredRecord, query: Query) -> Matches:
     """Return the matches of a stored document without itself."""
-    batch = view.sketch_batch(number, record)
+    batch = view.sketch_batch(doc_id, record)
     if isinstance(query, BandQuery) and view.scheme.config.keep_shingles and record.kept is None:
         query = query._replace(exact=False)  # as where it is a match: by its rows
-    return query.matches(view, query.find(view, batch), without=number)[0]
+    return query.matches(view, query.find(view, batch), without=doc_id)[0]
 
 
 def _documents(view: View, keys: list[Key]) -> list[tuple[int, StoredRecord]]:
-    """Return (number, record) of stored keys, in their order."""
+    """Return (doc id, record) of stored keys, in their order."""
     encoded = [encode_key(key) for key in keys]
     found = view.find_keys(encoded, key_hashes(encoded)) if encoded else {}
     return [found[place] for place in sorted(found)]
 
 
 def _in_order(members: dict[int, Key], truncated: bool) -> Cluster:
-    return Cluster([members[number] for number in sorted(members)], truncated)
+    return Cluster([members[doc_id] for doc_id in sorted(members)], truncated)

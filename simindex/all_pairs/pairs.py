@@ -81,7 +81,7 @@ class _TextHashes:
 
 
 class _Found(NamedTuple):
-    """A pair of sketches by the numbers they are stored under; see `MATCH` for the figures."""
+    """A pair of sketches by the doc ids they are stored under; see `MATCH` for the figures."""
 
     a: int
     b: int
@@ -99,7 +99,7 @@ class _Document(NamedTuple):
 
 
 class NumberedPair(NamedTuple):
-    """A pair with the numbers of its documents; `is_copy`: they are equal in what is compared."""
+    """A pair with the doc ids of its documents; `is_copy`: they are equal in what is compared."""
 
     pair: Pair
     a: int
@@ -141,7 +141,7 @@ class Pairs(SnapshotIterator[Pair]):
         ranks: of its documents.
         total: entries of tables that are read in all.
         done: how many of them were read so far.
-        numbered: the pairs with their numbers, those of copies first; it leaves the snapshot pinned.
+        numbered: the pairs with their doc ids, those of copies first; it leaves the snapshot pinned.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Pairs(SnapshotIterator[Pair]):
         return +sizes
 
     def _passing(self, where: Filter | None) -> Iterator[list[tuple[int, StoredRecord]]]:
-        """Yield (number, record) of the documents that pass, some at a time."""
+        """Yield (doc id, record) of the documents that pass, some at a time."""
         walk = Walk()
         while found := self.read(lambda view: walk.part(view, _AT_ONCE)):
             yield [each for each in found if where is None or where.passes(each[1].metadata)]
@@ -228,7 +228,7 @@ class Pairs(SnapshotIterator[Pair]):
         own, leaders = np.zeros_like(ranks.dead), np.zeros_like(ranks.dead)
         led = [np.empty(0, dtype=np.uint32)]
         for found in self._passing(where):
-            set_bits(own, ranks.of(np.array([number for number, _ in found], dtype=np.uint64)))
+            set_bits(own, ranks.of(np.array([doc_id for doc_id, _ in found], dtype=np.uint64)))
             copied = [record.leader for _, record in found if record.leader is not None]
             led.append(distinct(ranks.of(np.array(copied, dtype=np.uint64))))
             set_bits(leaders, led[-1])
@@ -288,7 +288,7 @@ class Pairs(SnapshotIterator[Pair]):
                     self._by_age, self.total = True, self.total + self.done - begun
                     walk.begin_again(entries_of(place, first))
 
-    def _sketches(self, _numbers: np.ndarray, _more: np.ndarray) -> SketchesAtHand:
+    def _sketches(self, _doc_ids: np.ndarray, _more: np.ndarray) -> SketchesAtHand:
         return self._at_hand  # where they lie: nothing is read ahead
 
     def _entries(
@@ -317,11 +317,11 @@ class Pairs(SnapshotIterator[Pair]):
     def _orphaned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The ranks of removed documents whose sketch copies have, those of the oldest of these, and a bit
         for each."""
-        numbers, bits = self.ranks.numbers(self.ranks.orphaned).tolist(), np.zeros_like(self.ranks.dead)
-        live = self.read(lambda view: [self._documents_with(view, number, 1) for number in numbers])
+        doc_ids, bits = self.ranks.doc_ids(self.ranks.orphaned).tolist(), np.zeros_like(self.ranks.dead)
+        live = self.read(lambda view: [self._documents_with(view, doc_id, 1) for doc_id in doc_ids])
         if not all(live):
-            number = numbers[live.index([])]
-            raise damaged(f"document {number}: expected a live copy of its sketch, found none")
+            doc_id = doc_ids[live.index([])]
+            raise damaged(f"document {doc_id}: expected a live copy of its sketch, found none")
         oldest = np.array([copy for [copy] in live], dtype=np.uint64)
         set_bits(bits, self.ranks.orphaned)
         return self.ranks.orphaned, self.ranks.of(oldest), bits
@@ -345,8 +345,8 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _unite_some(self, rows: np.ndarray) -> list[_Found]:
         columns, limit = list(self._columns_of(rows)), 1 if self._plan.copies == "first" else None
-        numbers = {*columns[0], *columns[1]}
-        live = self.read(lambda view: {n: self._documents_with(view, n, EVERY) for n in numbers})
+        doc_ids = {*columns[0], *columns[1]}
+        live = self.read(lambda view: {n: self._documents_with(view, n, EVERY) for n in doc_ids})
         found = list[_Found]()
         for a, b, agree, distance in zip(*columns, strict=True):
             members = self._united.setdefault(a, live[a][:limit])
@@ -375,20 +375,20 @@ class Pairs(SnapshotIterator[Pair]):
             keys, ranks = keys[here], ranks[here]
             leaders = keys.tolist()
             live = self.read(partial(self._live_among, set(leaders)))
-            yield pairs(leaders, self.ranks.numbers(ranks).tolist(), live)
+            yield pairs(leaders, self.ranks.doc_ids(ranks).tolist(), live)
 
     def _reaching(self, rows: np.ndarray) -> np.ndarray:
         """Return the pairs, PAIR_ROW, that may be similar enough without what is common, or may be equal."""
         if self._own is None:
             return rows
-        a, b = self.ranks.numbers(rows["a"]), self.ranks.numbers(rows["b"])
+        a, b = self.ranks.doc_ids(rows["a"]), self.ranks.doc_ids(rows["b"])
         may_reach = self._own.may_reach(a, b, self._plan.threshold)
         reaching: np.ndarray = rows[may_reach | (rows["agree"] == self._config.num_perm)]
         return reaching
 
     def _columns_of(self, rows: np.ndarray) -> Iterator[list[int]]:
-        """Yield the columns of PAIR_ROW, by numbers in place of ranks."""
-        yield from (self.ranks.numbers(rows[side]).tolist() for side in ("a", "b"))
+        """Yield the columns of PAIR_ROW, by doc ids in place of ranks."""
+        yield from (self.ranks.doc_ids(rows[side]).tolist() for side in ("a", "b"))
         yield from (rows[name].tolist() for name in ("agree", "distance"))
 
     # ---- what is common ----
@@ -399,18 +399,18 @@ class Pairs(SnapshotIterator[Pair]):
         self._common = common_shingles(
             lambda: (hashes for _, hashes in self._shingles()), share, self._memory_bytes, keep
         )
-        # With texts a number may stand for several documents, which are equal in rows alone.
+        # With texts a doc id may stand for several documents, which are equal in rows alone.
         if self._texts is None:
             self._own = OwnShingles(self._shingles(), self._common, keep)
 
     def _shingles(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number and the shingle hashes of each document; of those without kept ones nothing."""
+        """Yield the doc id and the shingle hashes of each document; of those without kept ones nothing."""
         for found in self._passing(self._where):
-            for number, record in found:
+            for doc_id, record in found:
                 if self._texts is not None:
-                    yield number, self._texts(record.key)
+                    yield doc_id, self._texts(record.key)
                 elif record.kept is not None:
-                    yield number, decode_kept(record.kept)
+                    yield doc_id, decode_kept(record.kept)
 
     # ---- from sketches to documents ----
 
@@ -437,40 +437,40 @@ class Pairs(SnapshotIterator[Pair]):
         both = product(self._live(view, found.a), self._live(view, found.b))
         return (found._replace(a=a, b=b) for a, b in both)
 
-    def _live(self, view: View, number: int) -> Sequence[int]:
+    def _live(self, view: View, doc_id: int) -> Sequence[int]:
         """Return the live documents of a sketch, or the first one."""
-        if number in self._united:
-            return self._united[number]
+        if doc_id in self._united:
+            return self._united[doc_id]
         if not view.has_copies:
-            return (number,)
-        live = self._groups.get(number)
+            return (doc_id,)
+        live = self._groups.get(doc_id)
         if live is None:
             limit = 1 if self._plan.copies == "first" else EVERY
-            live = self._documents_with(view, number, limit)
+            live = self._documents_with(view, doc_id, limit)
             if len(self._groups) >= _KNOWN or len(live) > 1:
                 self._groups.clear()
-            self._groups[number] = live
+            self._groups[doc_id] = live
         return live
 
-    def _documents_with(self, view: View, number: int, limit: int) -> list[int]:
+    def _documents_with(self, view: View, doc_id: int, limit: int) -> list[int]:
         """Return the live documents of a sketch that pass."""
         if self._where is None:
-            return [document for document, _ in view.documents_with(number, limit)]
-        found = view.documents_with(number, EVERY)
+            return [document for document, _ in view.documents_with(doc_id, limit)]
+        found = view.documents_with(doc_id, EVERY)
         return [document for document, record in found if self._where.passes(record.metadata)][:limit]
 
-    def _live_among(self, numbers: Iterable[int], view: View) -> set[int]:
-        records = ((number, view.record(number)) for number in numbers)
+    def _live_among(self, doc_ids: Iterable[int], view: View) -> set[int]:
+        records = ((doc_id, view.record(doc_id)) for doc_id in doc_ids)
         where = self._where
         return {n for n, r in records if r is not None and (where is None or where.passes(r.metadata))}
 
-    def _document(self, view: View, number: int) -> _Document | None:
-        found = self._documents.get(number)
-        if found is None and (record := view.record(number)) is not None:
+    def _document(self, view: View, doc_id: int) -> _Document | None:
+        found = self._documents.get(doc_id)
+        if found is None and (record := view.record(doc_id)) is not None:
             if len(self._documents) >= _KNOWN:
                 self._documents.clear()
             kept = decode_kept(record.kept) if self._plan.kept and record.kept is not None else None
-            found = self._documents[number] = _Document(record.key, record.present, kept, record.num_shingles)
+            found = self._documents[doc_id] = _Document(record.key, record.present, kept, record.num_shingles)
         return found
 
     def _pair(self, view: View, found: _Found) -> _Candidate | None:

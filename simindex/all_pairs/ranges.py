@@ -118,7 +118,7 @@ ABSENT = 2**32 - 1
 
 
 class Sketches(SketchesAtHand):
-    """Sketches that were fetched, by ascending numbers, whose ranks are their places."""
+    """Sketches that were fetched, by ascending doc ids, whose ranks are their places."""
 
     def __init__(self, source: SketchSource, geometry: Geometry, *numbers: np.ndarray) -> None:
         self.numbers = distinct(np.concatenate(numbers))

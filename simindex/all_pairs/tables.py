@@ -110,7 +110,7 @@ class MergedTables:
         self._partitions = list(zip(partitions, self.offsets.astype(np.uint32), strict=False))
 
     def parts(self, numbers: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
-        """Yield (partition, where they stand, ranks there) of ascending numbers."""
+        """Yield (partition, where they stand, ranks there) of ascending doc ids."""
         ends = np.searchsorted(numbers, self.offsets)
         for partition in np.flatnonzero(np.diff(ends)).tolist():
             here = slice(int(ends[partition]), int(ends[partition + 1]))
@@ -221,19 +221,19 @@ class Ranks:
         """How many ranks there are: those of removed documents that segments still hold are among them."""
         return int(self.offsets[-1])
 
-    def of(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the ranks, uint32, of documents by their numbers, which must be in a segment."""
-        numbers = numbers.astype(np.uint64)
-        places = np.searchsorted(self._bases, numbers, side="right") - 1
-        ranks: np.ndarray = (numbers - self._bases[places] + self.offsets[places]).astype(np.uint32)
+    def of(self, doc_ids: np.ndarray) -> np.ndarray:
+        """Return the ranks, uint32, of documents by their doc ids, which must be in a segment."""
+        doc_ids = doc_ids.astype(np.uint64)
+        places = np.searchsorted(self._bases, doc_ids, side="right") - 1
+        ranks: np.ndarray = (doc_ids - self._bases[places] + self.offsets[places]).astype(np.uint32)
         return ranks
 
-    def numbers(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the numbers of documents, uint64, by their ranks."""
+    def doc_ids(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the doc ids, uint64, by their ranks."""
         ranks = ranks.astype(np.uint64)
         places = np.searchsorted(self.offsets, ranks, side="right") - 1
-        numbers: np.ndarray = self._bases[places] + ranks - self.offsets[places]
-        return numbers
+        doc_ids: np.ndarray = self._bases[places] + ranks - self.offsets[places]
+        return doc_ids
 
 
 EVERY_KEY = 2**64
@@ -249,11 +249,11 @@ def _place_of(directory: Directory, source: np.void, count: int, key: int) -> in
     """Return how many entries of one segment's table have a key less than `key`: where `key` belongs among
     `count` entries, found by bisection."""
     probe = np.array([source], dtype=MERGE_SOURCE)
-    found, number = np.empty(1, dtype=np.uint64), np.empty(1, dtype=np.uint32)
+    found, doc_id = np.empty(1, dtype=np.uint64), np.empty(1, dtype=np.uint32)
 
     def key_at(position: int) -> int:
         probe["position"] = position
-        directory.run(_kernel.merge, probe, None, found, number)
+        directory.run(_kernel.merge, probe, None, found, doc_id)
         return int(found[0])
 
     return count if key >= EVERY_KEY else bisect_left(range(count), key, key=key_at) if key else 0
@@ -348,8 +348,8 @@ class PinnedTables:
 
     def sketches(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (words, fingerprints) that are stored under some ranks."""
-        numbers = self.ranks.numbers(ranks)
-        return self.read(lambda view: view.directory.read_sketches(numbers))
+        doc_ids = self.ranks.doc_ids(ranks)
+        return self.read(lambda view: view.directory.read_sketches(doc_ids))
 
     def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the columns of the sketches of documents; see `Tables.columns_of`."""
@@ -369,20 +369,20 @@ class PinnedTables:
         """Return when documents were inserted, by rank; see `DocumentTables.times`."""
         walk, found = Walk(), np.full(self.total, np.iinfo(np.int64).max)
         while some := self.read(lambda view: walk.part(view, _AT_ONCE)):
-            numbers = np.array([number for number, _ in some], dtype=np.uint64)
-            found[self.ranks.of(numbers)] = [record.inserted_at for _, record in some]
+            doc_ids = np.array([doc_id for doc_id, _ in some], dtype=np.uint64)
+            found[self.ranks.of(doc_ids)] = [record.inserted_at for _, record in some]
         return found
 
     def keys(self, ranks: np.ndarray) -> list[Key | None]:
         """Return the keys of documents by their ranks; ``None`` for one that is removed."""
-        numbers = self.ranks.numbers(ranks).tolist()
-        records = self.read(lambda view: [view.record(number) for number in numbers])
+        doc_ids = self.ranks.doc_ids(ranks).tolist()
+        records = self.read(lambda view: [view.record(doc_id) for doc_id in doc_ids])
         return [None if record is None else record.key for record in records]
 
     def documents(self, ranks: np.ndarray, limit: int) -> list[list[Document]]:
         """Return the live documents of the sketches stored under some ranks, oldest first; `limit`: documents
         of each, at most."""
-        numbers = self.ranks.numbers(ranks).tolist()
-        found = self.read(lambda view: [view.documents_with(number, limit) for number in numbers])
+        doc_ids = self.ranks.doc_ids(ranks).tolist()
+        found = self.read(lambda view: [view.documents_with(doc_id, limit) for doc_id in doc_ids])
         own = iter(self.ranks.of(np.array([n for some in found for n, _ in some], dtype=np.uint64)).tolist())
         return [[Document(next(own), r.key, r.present, r.num_shingles) for _, r in some] for some in found]

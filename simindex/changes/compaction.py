@@ -16,7 +16,7 @@ from simindex.changes.merges import runs_to_compact
 from simindex.changes.session import Session, Writer
 from simindex.errors import damaged
 from simindex.events import event
-from simindex.format.keys import number_key, segment_prefix
+from simindex.format.keys import doc_id_key, segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import MANIFEST_KEY, encode_manifest
 from simindex.format.recent import NO_CHANGES
@@ -143,7 +143,7 @@ class _Compaction:
         with self._reading() as txn:
             removed = _removed_in(run, self._session.reader.committed_view(txn))
         merge = Merge(self._tables, run, segment, removed)
-        self._dropped.update(map(number_key, merge.dead))
+        self._dropped.update(map(doc_id_key, merge.dead))
         self.manifest = self.manifest._replace(next_segment=segment + 1)
         while not merge.done:
             with self._reading() as txn:
@@ -159,7 +159,7 @@ class _Compaction:
     def _copy_documents(self, new: NewFile) -> None:
         """Copy records and marks, the recent ones to where they belong."""
         recent = self._old.recent
-        marks = {number_key(n): encode_flags(n, flags) for n, flags in recent.marks.items()}
+        marks = {doc_id_key(n): encode_flags(n, flags) for n, flags in recent.marks.items()}
         found = self._copy(new, "documents", without=marks)
         records = [*recent.live_records()]
         found += len(records)
@@ -203,5 +203,5 @@ class _Compaction:
 
 
 def _removed_in(run: list[SegmentEntry], view: View) -> dict[int, int]:
-    """Return number -> REMOVED flags of the documents of neighbouring segments."""
+    """Return doc id -> REMOVED flags of the documents of neighbouring segments."""
     return view.removed_between(run[0].base, run[-1].base + run[-1].span)

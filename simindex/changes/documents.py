@@ -1,8 +1,8 @@
-"""A batch of documents with their numbers, as the lists that a commit stores.
+"""A batch of documents with their doc ids, as the lists that a commit stores.
 
 `prepared_batches` makes `NewDocuments` of a caller's items, some batches ahead of the writer in threads; a
-change gives them numbers. Invariants: batches come out in the order of the items, an error of an item in its
-batch's turn and with its key; numbers ascend.
+change gives them doc ids. Invariants: batches come out in the order of the items, an error of an item in its
+batch's turn and with its key; doc ids ascend.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simindex.format.keys import Key, pack_keys
 from simindex.format.packed import Packed, Pairs
 from simindex.format.records import (
     NIL,
-    NO_NUMBER,
+    NO_DOC_ID,
     StoredRecord,
     encode_kept,
     encode_records,
@@ -35,7 +35,7 @@ from simindex.format.records import (
 )
 from simindex.format.seals import unpack
 from simindex.queries.scheme import Scheme
-from simindex.segments.build import NO_ENTRIES, NO_NUMBERS, Entries, SegmentData
+from simindex.segments.build import NO_DOC_IDS, NO_ENTRIES, Entries, SegmentData
 from simindex.sketching.sample import num_entries
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE, KeyedSketches, Sketch, SketchBatch
 from simindex.sketching.sketcher import Sketcher
@@ -122,18 +122,18 @@ class NewDocuments:
         first = inserted_at if self.times is None else int(self.times[place])
         return first, None if self.seen_at is None else self.seen_at[place]
 
-    def segment_data(self, scheme: Scheme, numbers: np.ndarray, leaders: dict[int, int]) -> SegmentData:
-        """Return what a segment of these holds, by the numbers of a change, uint64, ascending; `leaders`:
-        place -> number whose sketch it shares."""
-        first, last = int(numbers[0]), int(numbers[-1])
+    def segment_data(self, scheme: Scheme, doc_ids: np.ndarray, leaders: dict[int, int]) -> SegmentData:
+        """Return what a segment of these holds, by the doc ids of a change, uint64, ascending; `leaders`:
+        place -> doc id whose sketch it shares."""
+        first, last = int(doc_ids[0]), int(doc_ids[-1])
         if last - first >= scheme.tables.max_span:
             raise ValueError(
                 f"expected at most {scheme.tables.max_span:,} documents in one change, which is one segment, "
                 f"found {last - first + 1:,}; make several"
             )
         relative = np.arange(last - first + 1, dtype=np.uint32)
-        if len(relative) > len(numbers):
-            relative = (numbers - numbers[0]).astype(np.uint32)
+        if len(relative) > len(doc_ids):
+            relative = (doc_ids - doc_ids[0]).astype(np.uint32)
         own, copies = relative, sorted(leaders)
         words: np.ndarray = self.sketches.words
         fingerprints: np.ndarray = self.sketches.fingerprints
@@ -175,17 +175,17 @@ class NewDocuments:
         lengths = num_entries(samples.num_shingles, samples.num_sampled)
         keys = shingle_keys(samples.hashes)
         keys |= np.repeat(relative, lengths)
-        return keys[None], NO_NUMBERS
+        return keys[None], NO_DOC_IDS
 
-    def records(self, numbers: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Pairs:
+    def records(self, doc_ids: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Pairs:
         """Return the database keys and values of all records."""
         sketches, samples, led, seen = self.sketches, self.sketches.samples, list[int](), list[int]()
         if leaders:
-            led = [leaders.get(place, NO_NUMBER) for place in range(len(self))]
+            led = [leaders.get(place, NO_DOC_ID) for place in range(len(self))]
         if self.seen_at is not None:
-            seen = [NO_NUMBER if last is None else last for last in self.seen_at]
+            seen = [NO_DOC_ID if last is None else last for last in self.seen_at]
         return encode_records(
-            numbers,
+            doc_ids,
             self.encoded_keys,
             self.packed_metadata,
             np.full(len(self), inserted_at) if self.times is None else self.times,

@@ -105,13 +105,13 @@ class _Sweep:
         self.removed = 0
 
     def old(self) -> Iterator[Iterable[int]]:
-        """Yield the numbers of what it would remove, some at a time, below 0 for what this change inserts."""
+        """Yield the doc ids of what it would remove, some at a time, below 0 for what this change inserts."""
         if self._pending.inserted_at < self._limit:
             yield range(-len(self._pending.by_key), 0)
         for run in self._due():
             first = run.first
-            while found := self._view.numbers_from(first, DEFAULT_BATCH_SIZE, run.behind):
-                yield (number for number, record in found if record.age_from < self._limit)
+            while found := self._view.records_from(first, DEFAULT_BATCH_SIZE, run.behind):
+                yield (doc_id for doc_id, record in found if record.age_from < self._limit)
                 first = found[-1][0] + 1
 
     def run(self) -> bool:
@@ -136,7 +136,7 @@ class _Sweep:
 
     def _go_through(self, run: Run) -> None:
         """Remove what is old of a run, and put what stays into a later one."""
-        found = self._view.numbers_from(run.first, self.room, run.behind)
+        found = self._view.records_from(run.first, self.room, run.behind)
         stop = run.behind if len(found) < self.room else found[-1][0] + 1
         self.room -= len(found)
         kept = self._remove_old(found)
@@ -158,12 +158,12 @@ class _Sweep:
     def _remove_old(self, found: list[tuple[int, StoredRecord]]) -> Run | None:
         """Remove the old ones of these documents; returns a run of those that no other run holds."""
         pending, kept = self._pending, list[tuple[int, int]]()
-        for number, record in found:
+        for doc_id, record in found:
             if record.age_from < self._limit:
-                pending.remove_number(number, record)
+                pending.remove_doc_id(doc_id, record)
                 self.removed += 1
             elif record.seen_at is None:
-                kept.append((number, record.inserted_at))
+                kept.append((doc_id, record.inserted_at))
         if not kept:
             return None
         return Run(min(seen for _, seen in kept), kept[0][0], kept[-1][0] + 1)

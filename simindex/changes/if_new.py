@@ -60,7 +60,7 @@ def insert_if_new(
         matches = asked.matches(view, found, without=None if own is None else own[0])[0]
         if matches:
             if touch:
-                pending.touch(numbers_of(view, [match.key for match in matches]))
+                pending.touch(doc_ids_of(view, [match.key for match in matches]))
             return in_order(matches, lambda key: view.find_stored(key)[0])
         if own is not None:
             if on_conflict == "error":
@@ -75,12 +75,12 @@ def insert_if_new(
     return session.change(gather)
 
 
-def numbers_of(view: View, keys: list[Key]) -> list[int]:
-    """Return the numbers of the keys that are stored."""
-    return [number for number, _ in view.find_keys(*pack_keys(keys)).values()]
+def doc_ids_of(view: View, keys: list[Key]) -> list[int]:
+    """Return the doc ids of the keys that are stored."""
+    return [doc_id for doc_id, _ in view.find_keys(*pack_keys(keys)).values()]
 
 
-def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:
+def in_order(matches: Matches, doc_id_of: Callable[[Key], int]) -> Matches:
     """Put matches of the same similarity in order of age: whether a document is found as a copy depends on
     commits."""
     if all(_figures(match) != _figures(following) for match, following in pairwise(matches)):
@@ -88,7 +88,7 @@ def in_order(matches: Matches, number_of: Callable[[Key], int]) -> Matches:
     ranks: dict[tuple[float | None, int | None], int] = {}
     for match in matches:
         ranks.setdefault(_figures(match), len(ranks))
-    matches.sort(key=lambda match: (ranks[_figures(match)], number_of(match.key)))
+    matches.sort(key=lambda match: (ranks[_figures(match)], doc_id_of(match.key)))
     return matches
 
 
@@ -133,10 +133,10 @@ class Batch:
         on_conflict: str,
     ) -> None:
         self._view, self._query, self._documents, self._on_conflict = view, query, documents, on_conflict
-        self._first = pending.first_number + pending.count
+        self._first = pending.first_doc_id + pending.count
         self._inserted_at = pending.inserted_at
         self._own = view.find_keys(documents.encoded_keys, documents.key_hashes)
-        # The number that has a key by now, of the keys that are stored and of documents that were settled.
+        # The doc id that has a key by now, of the keys that are stored and of documents that were settled.
         self._owners = {documents.encoded_keys[place]: found[0] for place, found in self._own.items()}
         self._gone = set(view.pending.gone)
         looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
@@ -194,13 +194,13 @@ class Batch:
         answers = np.frombuffer(found.matches, dtype=MATCHES)
         rows = answers[compared]
         # Of its own batch each document was compared with these, out of crowded buckets.
-        self._compared = (rows["number"] - np.uint64(self._first)).astype(np.int64)
+        self._compared = (rows["doc_id"] - np.uint64(self._first)).astype(np.int64)
         self._compared_ends = np.searchsorted(rows["query"], np.arange(len(self._documents) + 1))
-        is_before = answers["number"] < answers["query"] + np.uint64(self._first)
+        is_before = answers["doc_id"] < answers["query"] + np.uint64(self._first)
         answers = answers[is_before & ~compared]
         self._answers = answers
         self._starts = np.searchsorted(self._answers["query"], np.arange(len(self._documents) + 1)).tolist()
-        self._numbers: list[int] = self._answers["number"].tolist()
+        self._doc_ids: list[int] = self._answers["doc_id"].tolist()
         self._raw = self._answers.tobytes()
         self._is_live = self._found_live()
         self._scanned = found.scanned
@@ -210,19 +210,19 @@ class Batch:
 
     def _found_live(self) -> np.ndarray:
         """Return which answers are live committed documents, where that there is one is enough."""
-        numbers = self._answers["number"]
+        doc_ids = self._answers["doc_id"]
         if not self._is_one_enough:
-            return np.zeros(len(numbers), dtype=bool)
-        is_live: np.ndarray = (numbers < self._first) & self._view.have_no_mark(numbers)
+            return np.zeros(len(doc_ids), dtype=bool)
+        is_live: np.ndarray = (doc_ids < self._first) & self._view.have_no_mark(doc_ids)
         if self._gone:
-            is_live &= ~np.isin(numbers, np.array([*self._gone], np.uint64))
+            is_live &= ~np.isin(doc_ids, np.array([*self._gone], np.uint64))
         return is_live
 
     def _has_match(self, place: int) -> bool:
         """Whether one of the answers to all is live, surely: its copies are not looked for."""
         own = self._owners.get(self._documents.encoded_keys[place])
-        numbers, some = self._numbers, range(self._starts[place], self._starts[place + 1])
-        return any(self._is_live[at] and numbers[at] != own and numbers[at] not in self._gone for at in some)
+        doc_ids, some = self._doc_ids, range(self._starts[place], self._starts[place + 1])
+        return any(self._is_live[at] and doc_ids[at] != own and doc_ids[at] not in self._gone for at in some)
 
     def _found_by_all(self) -> tuple[Found, np.ndarray]:
         """Return what was found, and which rows of it only say what a document was compared with."""
@@ -237,19 +237,19 @@ class Batch:
 
     def _segment_of(self, places: np.ndarray) -> MemorySegment:
         new = self._documents.taken(places.tolist())
-        numbers, scheme = places.astype(np.uint64) + np.uint64(self._first), self._view.scheme
-        return memory_segment(scheme.tables, _SEGMENT, new.segment_data(scheme, numbers, {}))
+        doc_ids, scheme = places.astype(np.uint64) + np.uint64(self._first), self._view.scheme
+        return memory_segment(scheme.tables, _SEGMENT, new.segment_data(scheme, doc_ids, {}))
 
     def _view_over(self, segments: list[MemorySegment]) -> View:
         """Return what is stored with segments on top, without what is gone by now."""
         return self._view.with_pending(PendingView(segments, {}, self._gone, 0, self._record))
 
-    def _record(self, number: int) -> StoredRecord | None:
-        if number < self._first:
-            return self._view.pending.record(number)
-        if number < self._before.first_number:
-            return self._documents.record(number - self._first, self._inserted_at)
-        return self._before.record(number)
+    def _record(self, doc_id: int) -> StoredRecord | None:
+        if doc_id < self._first:
+            return self._view.pending.record(doc_id)
+        if doc_id < self._before.first_doc_id:
+            return self._documents.record(doc_id - self._first, self._inserted_at)
+        return self._before.record(doc_id)
 
     # ---- one document ----
 
@@ -262,7 +262,7 @@ class Batch:
         matches = self._matches_alone(place) if is_alone else self._matches(place)
         if matches:
             decisions.skipped += 1
-            decisions.matched.append((place, in_order(matches, self._number_of)))
+            decisions.matched.append((place, in_order(matches, self._doc_id_of)))
             return
         if key not in self._owners:
             decisions.inserted += 1
@@ -302,8 +302,8 @@ class Batch:
         is_crowded = place in self._crowded
         if not places:
             return Matches(truncated=is_crowded)
-        first, stored, numbers = self._first, self._stored, self._numbers
-        counted = [at for at in places if numbers[at] < first or stored[numbers[at] - first]]
+        first, stored, doc_ids = self._first, self._stored, self._doc_ids
+        counted = [at for at in places if doc_ids[at] < first or stored[doc_ids[at] - first]]
         size, raw = MATCHES.itemsize, self._raw
         answers = b"".join([raw[at * size : at * size + size] for at in counted])
         scanned = None if self._scanned is None else self._scanned[place : place + 1]
@@ -322,10 +322,10 @@ class Batch:
         found = self._query.find(view, self._documents.taken([place]).sketches)
         return self._query.matches(view, found, without=own)[0]
 
-    def _number_of(self, key: Key) -> int:
-        number = self._owners.get(encode_key(key))
-        if number is not None:
-            return number
+    def _doc_id_of(self, key: Key) -> int:
+        doc_id = self._owners.get(encode_key(key))
+        if doc_id is not None:
+            return doc_id
         found = self._view.find_key(key)
         if found is not None:
             return found[0]
@@ -415,7 +415,7 @@ def add_batch_if_new(
     pending.require_fit(documents)
     decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
     if touch:
-        pending.touch(numbers_of(view, decisions.keys_of_matches()))
+        pending.touch(doc_ids_of(view, decisions.keys_of_matches()))
     for key, older in decisions.removed.items():
         pending.remove(key, older)
     pending.add(documents, decisions.places)

@@ -1,6 +1,6 @@
 """Merging of segments: which are to be merged, and how many bytes of that each commit does.
 
-Invariants: only neighbours are merged, so segments stay in order of their documents' numbers; which merges a
+Invariants: only neighbours are merged, so segments stay in order of their documents' doc ids; which merges a
 commit stores follows from what it writes.
 
 Source: log-structured merge tree, O'Neil et al. 1996; tiers of equal size as in Lucene.
@@ -150,7 +150,7 @@ class Merged:
     Attributes:
         dead: segment id -> removed documents that it still has entries of, after them.
         gone: ids of segments whose chunks are to be removed.
-        unmarked: numbers whose removal marks are to go, which `store` leaves: no entry of theirs is left.
+        unmarked: doc ids whose removal marks are to go, which `store` leaves: no entry of theirs is left.
         passing: keys of values that need not stay in memory: they were made of what was not there.
     """
 
@@ -183,13 +183,13 @@ class Merged:
         if left > 0:
             self.dead[merge.entry.id] = left
 
-    def count_dead(self, numbers: Iterable[int]) -> None:
+    def count_dead(self, doc_ids: Iterable[int]) -> None:
         """Count removed documents to the segments that have entries of them."""
         segments, bases = self.manifest.segments, list[int]()
-        for number in numbers:
+        for doc_id in doc_ids:
             bases = bases or [entry.base for entry in segments]
-            place = bisect_right(bases, number) - 1
-            if place >= 0 and number < bases[place] + segments[place].span:
+            place = bisect_right(bases, doc_id) - 1
+            if place >= 0 and doc_id < bases[place] + segments[place].span:
                 segment = segments[place].id
                 self.dead[segment] = self.dead.get(segment, 0) + 1
 
@@ -210,7 +210,7 @@ class Merges:
     def __init__(
         self, scheme: Scheme, manifest: Manifest, removed: Iterable[int] = (), abandoned: Collection[int] = ()
     ) -> None:
-        """Begin with what is stored: removed numbers, and ids whose values the next commit is to remove."""
+        """Begin with what is stored: removed doc ids, and ids whose values the next commit is to remove."""
         self._tables = scheme.tables
         self._factor = scheme.tables.layout.tier_factor
         self.under_way: list[Merge] = []

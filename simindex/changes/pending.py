@@ -1,7 +1,7 @@
-"""A change that is not committed yet: documents in memory with their numbers, a view of them for queries, and
+"""A change that is not committed yet: documents in memory with their doc ids, a view of them for queries, and
 what a commit stores of their ages and copies.
 
-Invariant: numbers are given in order of insertion and never twice, those of documents that are removed again
+Invariant: doc ids are given in order of insertion and never twice, those of documents that are removed again
 in the same change included.
 
 What queries see is a log-structured merge tree like the stored one: the newest documents are a segment that
@@ -15,7 +15,7 @@ document that is touched every day has one run, not one a day.
 
 Copies: a document whose whole sketch equals that of a stored one (its leader), and whose sampled shingles do
 where there are any, gets no table entries of its own: its record names the leader, and the copy table lists
-it under the leader's number. A group counts its live documents; the leader's sketch and sampled shingles stay
+it under the leader's doc id. A group counts its live documents; the leader's sketch and sampled shingles stay
 until the last of them is removed, whether the leader's own document is still there or not.
 """
 
@@ -35,7 +35,7 @@ from simindex import _kernel
 from simindex.changes.documents import NewDocuments
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.chunks import shingle_keys
-from simindex.format.keys import number_key
+from simindex.format.keys import doc_id_key
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE
 from simindex.format.meta import Note
 from simindex.format.packed import Packed
@@ -64,7 +64,7 @@ _TIER_BITS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Neighbours in number; `segment` holds them where queries have asked for it and not all were dropped."""
+    """Neighbours in doc id; `segment` holds them where queries have asked for it and not all were dropped."""
 
     documents: NewDocuments
     first: int
@@ -102,7 +102,7 @@ class Pending:
     these change."""
 
     scheme: Scheme
-    first_number: int
+    first_doc_id: int
     inserted_at: int
     count: int = 0
     removed: dict[int, StoredRecord] = field(default_factory=dict)
@@ -138,14 +138,14 @@ class Pending:
     def by_key(self) -> dict[bytes, int]:
         """Return {encoded key: number} of the pending live documents, by ascending number. Built at the first
         call and extended at later ones, for most commits never ask."""
-        first_unnamed = self.first_number + self._num_named
+        first_unnamed = self.first_doc_id + self._num_named
         for part in self._parts[bisect_left(self._parts, first_unnamed, key=attrgetter("first")) :]:
             self._by_key.update(zip(part.documents.encoded_keys, count(part.first)))
         self._num_named = self.count
         return self._by_key
 
     def add(self, documents: NewDocuments, places: list[int] | None = None) -> None:
-        """Give the documents at `places`, or all, their numbers.
+        """Give the documents at `places`, or all, their doc ids.
 
         Raises as `require_fit`, with nothing added.
         """
@@ -155,7 +155,7 @@ class Pending:
             return
         self.require_fit(documents)
         self.sources |= documents.sketches.sources
-        first = self.first_number + self.count
+        first = self.first_doc_id + self.count
         self.count += len(documents)
         self._parts.append(_Part(documents, first))
         if self.max_bytes is not None:
@@ -174,9 +174,9 @@ class Pending:
 
     def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
-        number = self.by_key.pop(encoded_key, None)
-        if number is not None:
-            self.gone.add(number)
+        doc_id = self.by_key.pop(encoded_key, None)
+        if doc_id is not None:
+            self.gone.add(doc_id)
             self._num_dropped += 1
             return True
         if committed is None or committed[0] in self.removed:
@@ -184,23 +184,23 @@ class Pending:
         self._remove_committed(*committed)
         return True
 
-    def remove_number(self, number: int, record: StoredRecord) -> None:
-        """Remove a live document, its own or a committed one, by its number."""
-        if number < self.first_number:
-            self._remove_committed(number, record)
+    def remove_doc_id(self, doc_id: int, record: StoredRecord) -> None:
+        """Remove a live document, its own or a committed one, by its doc id."""
+        if doc_id < self.first_doc_id:
+            self._remove_committed(doc_id, record)
             return
-        part = self._part_of(number)
-        self.remove(part.documents.encoded_keys[number - part.first], None)
+        part = self._part_of(doc_id)
+        self.remove(part.documents.encoded_keys[doc_id - part.first], None)
 
-    def _remove_committed(self, number: int, record: StoredRecord) -> None:
+    def _remove_committed(self, doc_id: int, record: StoredRecord) -> None:
         # Its metadata is of no use any more, and may be long.
-        self.removed[number] = record._replace(metadata=None)
-        self.gone.add(number)
-        self.touched.discard(number)
+        self.removed[doc_id] = record._replace(metadata=None)
+        self.gone.add(doc_id)
+        self.touched.discard(doc_id)
 
-    def touch(self, numbers: Iterable[int]) -> None:
+    def touch(self, doc_ids: Iterable[int]) -> None:
         """Renew the age of live documents; its own ones are as young as can be."""
-        self.touched.update(number for number in numbers if number < self.first_number)
+        self.touched.update(doc_id for doc_id in doc_ids if doc_id < self.first_doc_id)
 
     def holds(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
         """Whether a key is stored, seen from inside this change."""
@@ -209,7 +209,7 @@ class Pending:
         return committed is not None and committed[0] not in self.removed
 
     def documents(self, at: int = 0) -> tuple[NewDocuments, np.ndarray]:
-        """Return its documents without the dropped ones, and their numbers, uint64; from part `at` on."""
+        """Return its documents without the dropped ones, and their doc ids, uint64; from part `at` on."""
         parts = self._parts[at:]
         if not parts:
             none, no_sketches = (
@@ -220,12 +220,12 @@ class Pending:
         new, first = parts[0].documents, parts[0].first
         if len(parts) > 1:
             new = NewDocuments.joined([part.documents for part in parts])
-        numbers = np.arange(first, first + len(new), dtype=np.uint64)
+        doc_ids = np.arange(first, first + len(new), dtype=np.uint64)
         if self.gone:
-            kept = [at for at, number in enumerate(numbers.tolist()) if number not in self.gone]
+            kept = [at for at, doc_id in enumerate(doc_ids.tolist()) if doc_id not in self.gone]
             if len(kept) < len(new):
-                return new.taken(kept), numbers[kept]
-        return new, numbers
+                return new.taken(kept), doc_ids[kept]
+        return new, doc_ids
 
     # ---- what queries see ----
 
@@ -270,9 +270,9 @@ class Pending:
         while True:
             documents = NewDocuments.joined([part.documents for part in parts[at:]])
             first, segment = parts[at].first, None
-            live, numbers = self.documents(at)
+            live, doc_ids = self.documents(at)
             if len(live):
-                data = live.segment_data(self.scheme, numbers, {})
+                data = live.segment_data(self.scheme, doc_ids, {})
                 segment = memory_segment(self.scheme.tables, self._next_id(), data)
             parts[at:] = [_Part(documents, first, segment)]
             while at and parts[at - 1].size_class <= parts[-1].size_class:
@@ -286,16 +286,16 @@ class Pending:
         self._num_segments += 1
         return _FIRST_MEMORY_SEGMENT + self._num_segments
 
-    def record(self, number: int) -> StoredRecord | None:
-        """Return the record of one of its documents; ``None`` for another number."""
-        if number < self.first_number:
+    def record(self, doc_id: int) -> StoredRecord | None:
+        """Return the record of one of its documents; ``None`` for another doc id."""
+        if doc_id < self.first_doc_id:
             return None
-        part = self._part_of(number)
-        return part.documents.record(number - part.first, self.inserted_at)
+        part = self._part_of(doc_id)
+        return part.documents.record(doc_id - part.first, self.inserted_at)
 
-    def _part_of(self, number: int) -> _Part:
-        """Return the part that a number was given in."""
-        return self._parts[bisect_right(self._parts, number, key=lambda part: part.first) - 1]
+    def _part_of(self, doc_id: int) -> _Part:
+        """Return the part that a doc id was given in."""
+        return self._parts[bisect_right(self._parts, doc_id, key=lambda part: part.first) - 1]
 
 
 def current_time() -> int:
@@ -316,15 +316,15 @@ def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[
     leaving = {n: record.seen_at for n, record in pending.removed.items() if record.seen_at is not None}
     records: Puts = []
     touched: list[int] = []
-    for number in sorted(pending.touched):
-        value = view.stored_record(number)
-        record = decode_record(number, value)
+    for doc_id in sorted(pending.touched):
+        value = view.stored_record(doc_id)
+        record = decode_record(doc_id, value)
         # A clock that goes back makes no document older.
         if record.age_from < pending.inserted_at:
-            records.append((number_key(number), encode_touched(number, value, pending.inserted_at)))
-            touched.append(number)
+            records.append((doc_id_key(doc_id), encode_touched(doc_id, value, pending.inserted_at)))
+            touched.append(doc_id)
             if record.seen_at is not None:
-                leaving[number] = record.seen_at
+                leaving[doc_id] = record.seen_at
     for key in _left_by_all(leaving, view):
         runs.setdefault(key, 0)
     for first, behind in side_by_side(touched):
@@ -333,23 +333,23 @@ def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[
 
 
 def _left_by_all(leaving: dict[int, int], view: View) -> list[tuple[int, int]]:
-    """Return the runs of touches, as (time, first number), that only documents lie in that leave them."""
+    """Return the runs of touches, as (time, first doc id), that only documents lie in that leave them."""
     left = []
-    for number, seen_at in leaving.items():
-        behind = view.run_behind(seen_at, number)
-        if behind is not None and all(leaving.get(other) == seen_at for other in range(number, behind)):
-            left.append((seen_at, number))
+    for doc_id, seen_at in leaving.items():
+        behind = view.run_behind(seen_at, doc_id)
+        if behind is not None and all(leaving.get(other) == seen_at for other in range(doc_id, behind)):
+            left.append((seen_at, doc_id))
     return left
 
 
-def side_by_side(numbers: list[int]) -> list[tuple[int, int]]:
-    """Return (first, behind) of the ranges that ascending numbers make."""
+def side_by_side(doc_ids: list[int]) -> list[tuple[int, int]]:
+    """Return (first, behind) of the ranges that ascending doc ids make."""
     ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number:
-            ranges[-1] = ranges[-1][0], number + 1
+    for doc_id in doc_ids:
+        if ranges and ranges[-1][1] == doc_id:
+            ranges[-1] = ranges[-1][0], doc_id + 1
         else:
-            ranges.append((number, number + 1))
+            ranges.append((doc_id, doc_id + 1))
     return ranges
 
 
@@ -357,7 +357,7 @@ EQUAL_SKETCHES = 8
 """Stored sketches with an equal first band that are compared for each document."""
 
 
-def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
+def fold_copies(doc_ids: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch and sample are equal to those of a stored or an
     earlier document. Return (index in the batch -> number of its leader, leader -> new size of its group)."""
     leaders: dict[int, int] = {}
@@ -392,7 +392,7 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
             new = [row for row, place in enumerate(places) if place not in leaders]
             places, words, fingerprints = [places[row] for row in new], words[new], fingerprints[new]
         for place, first in _twins(words, fingerprints, places, samples):
-            leaders[places[place]] = int(numbers[places[first]])
+            leaders[places[place]] = int(doc_ids[places[first]])
     for leader in leaders.values():
         if leader not in groups:
             groups[leader] = view.group_size(leader) or 1
@@ -403,7 +403,7 @@ def fold_copies(numbers: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
 def removal_marks(
     removed: dict[int, StoredRecord], groups: dict[int, int], view: View
 ) -> tuple[dict[int, int], int]:
-    """Return (number -> REMOVED flags to store, how many fewer copies there are).
+    """Return (doc id -> REMOVED flags to store, how many fewer copies there are).
 
     Of a group all but one are copies, whichever are left. Group sizes are counted down in `groups`; 0 means
     that the group is gone.
@@ -411,23 +411,23 @@ def removal_marks(
     marks: dict[int, int] = {}
     given_up: list[int] = []
     copies = 0
-    for number, record in removed.items():
-        leader = number if record.leader is None else record.leader
+    for doc_id, record in removed.items():
+        leader = doc_id if record.leader is None else record.leader
         size = groups[leader] if leader in groups else view.group_size(leader)
         if size is None:
             if record.leader is not None:
                 raise CorruptIndexError(
-                    f"document {number}: expected a group of copies under the number {leader}, found none; "
+                    f"document {doc_id}: expected a group of copies under the doc id {leader}, found none; "
                     "restore a backup, or repair the index",
-                    key=number_key(leader),
+                    key=doc_id_key(leader),
                 )
-            marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
-            given_up.append(number)
+            marks[doc_id] = REMOVED_DOCUMENT | REMOVED_SKETCH
+            given_up.append(doc_id)
             continue
         groups[leader] = size - 1
         copies += size > 1
-        if number != leader:
-            marks[number] = REMOVED_DOCUMENT | REMOVED_SKETCH
+        if doc_id != leader:
+            marks[doc_id] = REMOVED_DOCUMENT | REMOVED_SKETCH
         else:
             marks[leader] = REMOVED_DOCUMENT
         if size == 1:
@@ -441,12 +441,12 @@ def removal_marks(
 def _require_unused(leaders: list[int], removed: Container[int], view: View) -> None:
     """Refuse to give up sketches that live documents have: damaged groups count too few."""
     copies = view.directory.find_keys(COPY_TABLE, np.array(leaders, dtype=np.uint64), EVERY)
-    for place, number in (*enumerate(leaders), *copies):
-        if number not in removed and view.record(number) is not None:
+    for place, doc_id in (*enumerate(leaders), *copies):
+        if doc_id not in removed and view.record(doc_id) is not None:
             raise CorruptIndexError(
-                f"document {number}: expected a group of copies that counts it under the number "
+                f"document {doc_id}: expected a group of copies that counts it under the doc id "
                 f"{leaders[place]}, found none or a smaller one; restore a backup, or repair the index",
-                key=number_key(leaders[place]),
+                key=doc_id_key(leaders[place]),
             )
 
 

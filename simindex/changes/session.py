@@ -39,7 +39,7 @@ from simindex.errors import (
     TransactionOpenError,
 )
 from simindex.events import Counts, event
-from simindex.format.keys import key_hashes, number_key, numbered, segment_of, segment_prefix
+from simindex.format.keys import doc_id_key, key_hashes, numbered, segment_of, segment_prefix
 from simindex.format.meta import (
     MANIFEST_KEY,
     TURNS,
@@ -206,7 +206,7 @@ class Writer:
         """Return an empty change, whose documents may take so many bytes of memory."""
         self.read_again_if_unsure()
         manifest, now = self.manifest, current_time()
-        return Pending(self._scheme, manifest.next_number, now, max_bytes=max_bytes, sources=manifest.sources)
+        return Pending(self._scheme, manifest.next_doc_id, now, max_bytes=max_bytes, sources=manifest.sources)
 
     def read_again_if_unsure(self) -> None:
         """Go on from what is stored, after a change that was broken off: its commit may be durable, for
@@ -273,11 +273,11 @@ class Writer:
         newest = b""
         changes = WriteBehind(committed.recent)
         if pending.num_live:
-            documents, numbers = pending.documents()
-            leaders, groups = fold_copies(numbers, documents.sketches, view)
-            records = documents.records(numbers, leaders, pending.inserted_at)
+            documents, doc_ids = pending.documents()
+            leaders, groups = fold_copies(doc_ids, documents.sketches, view)
+            records = documents.records(doc_ids, leaders, pending.inserted_at)
             changes.insert(records)
-            data = documents.segment_data(scheme, numbers, leaders)
+            data = documents.segment_data(scheme, doc_ids, leaders)
             entry, puts = segment_puts(scheme.tables, data.entry(next_segment), data)
             segments, next_segment = (*segments, entry), next_segment + 1
             if not entry.chunked and len(puts[0][1]) < COPIED_BYTES:
@@ -287,7 +287,7 @@ class Writer:
         changes.touch(touched)
         changes.remove(pending.removed, flags)
         manifest = Manifest(
-            next_number=committed.next_number + pending.count,
+            next_doc_id=committed.next_doc_id + pending.count,
             next_segment=next_segment,
             num_documents=committed.num_documents + pending.num_live - len(pending.removed),
             # A damaged group may count too many; `check` names it, and a count below 0 nobody could read.
@@ -309,7 +309,7 @@ class Writer:
         if (seconds := time.monotonic() - started) > _LONG_SECONDS:
             event("merged", self._store.path, seconds=seconds, segments=len(merged.manifest.segments))
         if flags:
-            merged.count_dead(number for number, flag in flags.items() if flag & REMOVED_SKETCH)
+            merged.count_dead(doc_id for doc_id, flag in flags.items() if flag & REMOVED_SKETCH)
         # What a merge has put among the segments is read anew.
         before = committed if newest and merged.manifest is manifest else None
         self._packed = [] if merged.gone else self._packed
@@ -350,7 +350,7 @@ def _small_puts(
 ) -> Iterator[tuple[str, bytes, bytes | None]]:
     """Yield (database, key, value) of groups of copies, ages and a note; ``None`` removes the key."""
     for leader, size in groups.items():  # 0: none of its documents is left
-        yield "groups", number_key(leader), encode_group_size(leader, size) if size else None
+        yield "groups", doc_id_key(leader), encode_group_size(leader, size) if size else None
     for run, behind in runs.items():
         yield "ages", run_key(*run), encode_run(Run(*run, behind)) if behind else None
     if done is not None:
@@ -359,9 +359,9 @@ def _small_puts(
 
 
 def _removed_sketches(txn: ReadTransaction, manifest: Manifest) -> list[int]:
-    """Return the numbers whose sketches are gone, by unsealed flags: a wrong count rewrites a segment too
+    """Return the doc ids whose sketches are gone, by unsealed flags: a wrong count rewrites a segment too
     early or late."""
-    marks = ((number, flags_unverified(value)) for number, value in numbered(txn.items("removed"), "removed"))
+    marks = ((doc_id, flags_unverified(value)) for doc_id, value in numbered(txn.items("removed"), "removed"))
     return [n for n, flags in (*marks, *manifest.recent.marks.items()) if flags & REMOVED_SKETCH]
 
 

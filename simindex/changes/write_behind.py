@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from simindex.format.keys import number_key, number_of
+from simindex.format.keys import doc_id_key, doc_id_of
 from simindex.format.meta import Manifest, encode_manifest
 from simindex.format.packed import Pairs
 from simindex.format.recent import Recent
@@ -49,34 +49,34 @@ class WriteBehind:
             self.appended.keys.extend(records.keys)
             self.appended.values.extend(records.values)
         else:
-            self._records.update(zip(map(number_of, records.keys), records.values, strict=True))
+            self._records.update(zip(map(doc_id_of, records.keys), records.values, strict=True))
 
     def touch(self, records: Puts) -> None:
         """Store records of stored documents anew."""
         for key, record in records:
-            if (number := number_of(key)) in self._records:
-                self._records[number] = record
+            if (doc_id := doc_id_of(key)) in self._records:
+                self._records[doc_id] = record
             else:
                 self.touched.append((key, record))
 
     def remove(self, removed: Container[int], flags: dict[int, int]) -> None:
         """Mark removed documents, and leaders whose record went before."""
-        for number, its_flags in flags.items():
-            if number in removed or number in self._marks:
-                self._marks[number] = its_flags
+        for doc_id, its_flags in flags.items():
+            if doc_id in removed or doc_id in self._marks:
+                self._marks[doc_id] = its_flags
             else:
-                self.others.append(("removed", number_key(number), encode_flags(number, its_flags)))
+                self.others.append(("removed", doc_id_key(doc_id), encode_flags(doc_id, its_flags)))
         self._waits = len(flags) <= _MOST_CHANGES
 
-    def forget(self, numbers: list[int]) -> None:
+    def forget(self, doc_ids: list[int]) -> None:
         """Remove the marks of documents of which no entry is left."""
-        for number in numbers:
+        for doc_id in doc_ids:
             database = "removed"
-            if self._marks.pop(number, None) is not None:
-                if self._records.pop(number, None) is not None:
+            if self._marks.pop(doc_id, None) is not None:
+                if self._records.pop(doc_id, None) is not None:
                     continue
                 database = "documents"
-            self.others.append((database, number_key(number), None))
+            self.others.append((database, doc_id_key(doc_id), None))
 
     def settle(self, manifest: Manifest, packed: list[bytes]) -> tuple[Manifest, bytes]:
         """Return a manifest with the changes that wait, and its stored form; `packed` is `encode_manifest`'s.
@@ -104,17 +104,17 @@ class WriteBehind:
         return len(pack((self._records, self._marks)))
 
     def _write_records(self) -> None:
-        for number, record in self._records.items():
-            if number in self._marks:
-                flags = encode_flags(number, self._marks.pop(number))
-                self.others.append(("removed", number_key(number), flags))
+        for doc_id, record in self._records.items():
+            if doc_id in self._marks:
+                flags = encode_flags(doc_id, self._marks.pop(doc_id))
+                self.others.append(("removed", doc_id_key(doc_id), flags))
             else:
-                self.appended.keys.append(number_key(number))
+                self.appended.keys.append(doc_id_key(doc_id))
                 self.appended.values.append(record)
         self._records = {}
 
     def _write_marks(self) -> None:
-        for number, flags in sorted(self._marks.items()):
-            key = number_key(number)
-            self.others += [("removed", key, encode_flags(number, flags)), ("documents", key, None)]
+        for doc_id, flags in sorted(self._marks.items()):
+            key = doc_id_key(doc_id)
+            self.others += [("removed", key, encode_flags(doc_id, flags)), ("documents", key, None)]
         self._marks = {}

@@ -101,7 +101,7 @@ def decode_backup(content: bytes, where: str) -> StoredBackup:
         return StoredBackup(
             header,
             manifest,
-            tuple(StoredSegment(number, digest, _parts(parts)) for number, digest, parts in segments),
+            tuple(StoredSegment(segment, digest, _parts(parts)) for segment, digest, parts in segments),
             {name: _parts(parts) for name, parts in databases.items()},
             *counters,
         )

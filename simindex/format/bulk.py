@@ -45,17 +45,17 @@ class Records:
         return np.where(seen < 0, self.inserted_at, seen)
 
 
-def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int) -> Records:
-    """Decode the records of documents `numbers`, uint64, and check their seals; a record has at most
+def decode_records(doc_ids: np.ndarray, values: list[bytes], keep_shingles: int) -> Records:
+    """Decode the records of documents `doc_ids`, uint64, and check their seals; a record has at most
     `keep_shingles` kept hashes."""
     errors: list[tuple[int, CorruptIndexError]] = []
     decoded: list[tuple[int, StoredRecord]] = []
-    for place, (number, value) in enumerate(zip(numbers.tolist(), values, strict=True)):
+    for place, (doc_id, value) in enumerate(zip(doc_ids.tolist(), values, strict=True)):
         try:
-            record = decode_record(number, value)
+            record = decode_record(doc_id, value)
             if record.kept is not None and (found := len(decode_kept(record.kept))) > keep_shingles:
                 problem = f"expected at most {keep_shingles} kept hashes, found {found}"
-                raise CorruptIndexError(f"document {number}: {problem}")
+                raise CorruptIndexError(f"document {doc_id}: {problem}")
             decoded.append((place, record))
         except CorruptIndexError as exc:
             errors.append((place, exc))
@@ -67,7 +67,7 @@ def decode_records(numbers: np.ndarray, values: list[bytes], keep_shingles: int)
     for (place, record), is_sound in zip(decoded, are_sound, strict=True):
         if not is_sound:
             problem = f"expected its key as it is packed, found {record.key!r:.100} otherwise"
-            errors.append((place, CorruptIndexError(f"document {numbers[place]}: {problem}")))
+            errors.append((place, CorruptIndexError(f"document {doc_ids[place]}: {problem}")))
     if not all(are_sound):
         decoded = list(compress(decoded, are_sound))
         encoded, hashes = pack_keys([record.key for _, record in decoded])

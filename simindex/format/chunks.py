@@ -14,10 +14,10 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.format.layout import (
+    DOC_ID_BYTES,
     ENTRY_WIDTHS,
     FINGERPRINT_BYTES,
     KEY_BYTES,
-    NUMBER_BYTES,
     SHINGLE_WIDTHS,
     Column,
     Geometry,
@@ -31,13 +31,13 @@ _ENTRY_ROWS, _ = page_shape(ENTRY_WIDTHS)
 
 
 def table_key(value: int) -> bytes:
-    """Return the bytes of one key to be searched for in a sorted table, such as a leader's number."""
+    """Return the bytes of one key to be searched for in a sorted table, such as a leader's doc id."""
     return value.to_bytes(KEY_BYTES, "little")
 
 
 def shingle_keys(hashes: np.ndarray) -> np.ndarray:
     """Return what the keys of sampled hashes in the shingle table begin with: uint64, of uint64. The low 26
-    bits, zeros of a hash as of these, are for the number of a document.
+    bits, zeros of a hash as of these, are for a doc id.
 
     Sampled hashes have zeros in front. Turned round they are spread evenly over all keys, as filters and
     fences take them to be.
@@ -46,22 +46,22 @@ def shingle_keys(hashes: np.ndarray) -> np.ndarray:
     ['0x100000000', '0x80000000']
     """
     leading = hashes >> _FIRST
-    leading <<= _NUMBERS
+    leading <<= _DOC_ID_BITS
     leading |= hashes << _TURN
     return leading
 
 
 def hashes_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
     """Return the hashes of keys of the shingle table."""
-    return keys >> _NUMBERS + _TURN << _NUMBERS | keys >> _NUMBERS << _FIRST
+    return keys >> _DOC_ID_BITS + _TURN << _DOC_ID_BITS | keys >> _DOC_ID_BITS << _FIRST
 
 
-def numbers_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
-    """Return the numbers of documents in keys of the shingle table: uint32, of uint64."""
-    return (keys & (np.uint64(1) << _NUMBERS) - np.uint64(1)).astype(np.uint32)
+def doc_ids_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
+    """Return the doc ids in keys of the shingle table: uint32, of uint64."""
+    return (keys & (np.uint64(1) << _DOC_ID_BITS) - np.uint64(1)).astype(np.uint32)
 
 
-_TURN, _NUMBERS = np.uint64(6), np.uint64(_kernel.SHORT_NUMBER_BITS)
+_TURN, _DOC_ID_BITS = np.uint64(6), np.uint64(_kernel.SHORT_NUMBER_BITS)
 """Bits: the coarsest sample has six zeros in front."""
 
 _FIRST = np.uint64(64) - _TURN
@@ -79,20 +79,20 @@ def chunk_seeds(keys: np.ndarray) -> np.ndarray:
     return seeds & np.uint64(2**63 - 1)
 
 
-def encode_chunk(key: bytes, keys: np.ndarray, numbers: np.ndarray | None = None) -> bytes:
-    """Return a chunk of a sorted table, in pages: keys <u8[n], numbers <u4[n] but of the shingle table, one
+def encode_chunk(key: bytes, keys: np.ndarray, doc_ids: np.ndarray | None = None) -> bytes:
+    """Return a chunk of a sorted table, in pages: keys <u8[n], doc ids <u4[n] but of the shingle table, one
     seal <u8."""
-    shape = page_shape(SHINGLE_WIDTHS if numbers is None else ENTRY_WIDTHS)
-    return _kernel.fill_pages(keys, None, numbers, 1, *shape, chunk_seed(key))
+    shape = page_shape(SHINGLE_WIDTHS if doc_ids is None else ENTRY_WIDTHS)
+    return _kernel.fill_pages(keys, None, doc_ids, 1, *shape, chunk_seed(key))
 
 
 def encode_sketch_chunk(
-    key: bytes, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray
+    key: bytes, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray
 ) -> bytes:
-    """Return a chunk of the sketch column, in pages: words, fingerprints, numbers, one seal <u8 in each."""
+    """Return a chunk of the sketch column, in pages: words, fingerprints, doc ids, one seal <u8 in each."""
     bands = words.shape[1]
-    shape = page_shape((KEY_BYTES * bands, FINGERPRINT_BYTES, NUMBER_BYTES))
-    return _kernel.fill_pages(words, fingerprints, numbers, bands, *shape, chunk_seed(key))
+    shape = page_shape((KEY_BYTES * bands, FINGERPRINT_BYTES, DOC_ID_BYTES))
+    return _kernel.fill_pages(words, fingerprints, doc_ids, bands, *shape, chunk_seed(key))
 
 
 def encode_words_chunk(key: bytes, words: np.ndarray) -> bytes:
@@ -120,12 +120,12 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
     sorted_tables, sketches = rows[:-1], rows[-1]
     sorted_tables["keys"] = ends - table_bytes
     behind_keys = sorted_tables["keys"] + counts * np.uint64(KEY_BYTES)
-    sorted_tables["numbers"] = np.where(widths[:, 2], behind_keys, 0)
+    sorted_tables["doc_ids"] = np.where(widths[:, 2], behind_keys, 0)
     sorted_tables["count"] = counts
     fingerprints = int(ends[-1]) + KEY_BYTES * geometry.bands * entry.num_sketches
     sketches["keys"] = ends[-1]
     sketches["fingerprints"] = fingerprints
-    sketches["numbers"] = fingerprints + FINGERPRINT_BYTES * entry.num_sketches
+    sketches["doc_ids"] = fingerprints + FINGERPRINT_BYTES * entry.num_sketches
     sketches["count"] = entry.num_sketches
     return rows
 
@@ -133,8 +133,8 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
 def chunk_rows(count: int, bands: int, sketches_per_block: int) -> np.ndarray:
     """Return CHUNK_ROWs of arrays that lie as they are, without pages; the last one is of sketches."""
     rows = np.zeros(count, dtype=CHUNK_ROW)
-    rows["key_stride"], rows["number_stride"] = KEY_BYTES * _ENTRY_ROWS, NUMBER_BYTES * _ENTRY_ROWS
-    widths = KEY_BYTES * bands, NUMBER_BYTES, FINGERPRINT_BYTES
+    rows["key_stride"], rows["doc_id_stride"] = KEY_BYTES * _ENTRY_ROWS, DOC_ID_BYTES * _ENTRY_ROWS
+    widths = KEY_BYTES * bands, DOC_ID_BYTES, FINGERPRINT_BYTES
     for name, width in zip(STRIDES, widths, strict=True):
         rows[name][-1:] = width * sketches_per_block
     return rows
@@ -146,7 +146,7 @@ class WholeSegment(NamedTuple):
     tables: list[tuple[np.ndarray, np.ndarray]]
     words: np.ndarray
     fingerprints: np.ndarray
-    numbers: np.ndarray
+    doc_ids: np.ndarray
 
 
 def read_whole_segment(
@@ -159,17 +159,17 @@ def read_whole_segment(
     def array(kind: str, count: int, at: int) -> np.ndarray:
         return np.frombuffer(value, dtype=kind, count=count, offset=at)
 
-    def sorted_table(keys_at: int, numbers_at: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def sorted_table(keys_at: int, doc_ids_at: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         keys = array("<u8", count, keys_at)
-        return keys, array("<u4", count, numbers_at) if numbers_at else numbers_of_shingle_keys(keys)
+        return keys, array("<u4", count, doc_ids_at) if doc_ids_at else doc_ids_of_shingle_keys(keys)
 
-    *tables, column = whole_segment_rows(geometry, entry)[["keys", "numbers", "fingerprints", "count"]]
-    begin, numbers, prints, count = map(int, column)
+    *tables, column = whole_segment_rows(geometry, entry)[["keys", "doc_ids", "fingerprints", "count"]]
+    begin, doc_ids, prints, count = map(int, column)
     return WholeSegment(
-        [sorted_table(int(keys), int(numbers), int(n)) for keys, numbers, _, n in tables],
+        [sorted_table(int(keys), int(doc_ids), int(n)) for keys, doc_ids, _, n in tables],
         array("<u8", count * geometry.bands, begin).reshape(count, geometry.bands),
         array("<u8", count, prints),
-        array("<u4", count, numbers),
+        array("<u4", count, doc_ids),
     )
 
 
@@ -206,14 +206,14 @@ class Chunk(NamedTuple):
 
     words: np.ndarray
     fingerprints: np.ndarray
-    numbers: np.ndarray
+    doc_ids: np.ndarray
     seals: np.ndarray
     is_sound: np.ndarray
     block: int
 
     def rows_of(self, blocks: np.ndarray) -> np.ndarray:
         """Return the rows of blocks, which are given as bool, one a block."""
-        return np.flatnonzero(np.repeat(blocks, self.block)[: len(self.numbers)])
+        return np.flatnonzero(np.repeat(blocks, self.block)[: len(self.doc_ids)])
 
 
 def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview) -> Chunk:
@@ -224,13 +224,13 @@ def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview
     ends = _kernel.PAGE_HEAD + rows * np.cumsum(column.widths)
     _, *parts, _ = np.split(pages, [_kernel.PAGE_HEAD, *ends], axis=1)
     sizes = zip(parts, column.widths, strict=True)
-    first, prints, numbers = (part.reshape(-1)[: width * count].copy() for part, width in sizes)
+    first, prints, doc_ids = (part.reshape(-1)[: width * count].copy() for part, width in sizes)
     words = first.view(np.uint64).reshape(count, column.widths[0] // KEY_BYTES)
     seals = pages[:, -SEAL_BYTES:].copy().reshape(-1).view(np.uint64)
     return Chunk(
         words,
         prints.view(np.uint64),
-        numbers.view(np.uint32) if column.widths[2] else numbers_of_shingle_keys(words[:, 0]),
+        doc_ids.view(np.uint32) if column.widths[2] else doc_ids_of_shingle_keys(words[:, 0]),
         seals,
         np.frombuffer(expected_seals(key, column, count, value), dtype=np.uint64) == seals,
         column.block,
@@ -240,6 +240,6 @@ def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview
 def seals_of_sketches(key: bytes, chunk: Chunk) -> np.ndarray:
     """Return the block seals that these rows of the sketch column should have under a key: uint64."""
     value = encode_sketch_chunk(key, *chunk[:3])
-    widths = KEY_BYTES * chunk.words.shape[1], FINGERPRINT_BYTES, NUMBER_BYTES
-    count = len(chunk.numbers)
+    widths = KEY_BYTES * chunk.words.shape[1], FINGERPRINT_BYTES, DOC_ID_BYTES
+    count = len(chunk.doc_ids)
     return np.frombuffer(seals_of(Column(0, count, count, widths), count, value), dtype=np.uint64)

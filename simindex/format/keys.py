@@ -1,6 +1,6 @@
 """Encode keys: of documents and of databases.
 
-Invariant: database keys are big-endian, so that LMDB's order of bytes is the order of the numbers.
+Invariant: database keys are big-endian, so that LMDB's order of bytes is the order of the doc ids.
 """
 
 from __future__ import annotations
@@ -62,42 +62,42 @@ def key_hashes(encoded_keys: Collection[bytes]) -> np.ndarray:
     return np.fromiter(map(key_hash, encoded_keys), np.uint64, len(encoded_keys))
 
 
-number_key: Callable[[int], bytes] = struct.Struct(">Q").pack
-"""Returns the database key of a document number."""
+doc_id_key: Callable[[int], bytes] = struct.Struct(">Q").pack
+"""Returns the database key of a doc id."""
 
 
-def number_of(key: bytes) -> int:
-    """Return the document number of a database key. Raises CorruptIndexError for one that is none."""
-    return _leading_number(key, NUMBER_KEY_BYTES, "a number of 8 bytes below 2^63")
+def doc_id_of(key: bytes) -> int:
+    """Return the doc id of a database key. Raises CorruptIndexError for one that is none."""
+    return _leading_number(key, DOC_ID_KEY_BYTES, "a number of 8 bytes below 2^63")
 
 
 def _leading_number(key: bytes, num_bytes: int, expected: str) -> int:
     if len(key) != num_bytes or key[0] > _TOP_BYTE:
         raise damaged(f"key {key.hex():.80}: expected {expected}", key=key)
-    return int.from_bytes(key[:NUMBER_KEY_BYTES], "big")
+    return int.from_bytes(key[:DOC_ID_KEY_BYTES], "big")
 
 
-NUMBER_KEY_BYTES, _SEGMENT_KEY_BYTES, _TOP_BYTE = 8, 14, 0x7F
+DOC_ID_KEY_BYTES, _SEGMENT_KEY_BYTES, _TOP_BYTE = 8, 14, 0x7F
 
 
-def numbers_of(keys: np.ndarray) -> np.ndarray:
-    """Return the numbers that many database keys begin with: uint64, of uint8 of shape (n, 8 or more)."""
-    return np.ascontiguousarray(keys[:, :NUMBER_KEY_BYTES]).view(">u8")[:, 0].astype(np.uint64)
+def doc_ids_of(keys: np.ndarray) -> np.ndarray:
+    """Return the doc ids that many database keys begin with: uint64, of uint8 of shape (n, 8 or more)."""
+    return np.ascontiguousarray(keys[:, :DOC_ID_KEY_BYTES]).view(">u8")[:, 0].astype(np.uint64)
 
 
 def numbered(
     items: Iterable[tuple[bytes, memoryview]], database: str, first: int = 0
 ) -> Iterator[tuple[int, memoryview]]:
-    """Yield (number, value) of database entries as they are walked from `first` on; refuses numbers that do
+    """Yield (doc id, value) of database entries as they are walked from `first` on; refuses doc ids that do
     not ascend."""
     following = first
     for key, value in items:
-        number = number_of(key)
-        if number < following:
-            found = f"found {number} where {following} or more comes"
-            raise damaged(f"{database}: expected ascending numbers, {found}", key=key)
-        yield number, value
-        following = number + 1
+        doc_id = doc_id_of(key)
+        if doc_id < following:
+            found = f"found {doc_id} where {following} or more comes"
+            raise damaged(f"{database}: expected ascending doc ids, {found}", key=key)
+        yield doc_id, value
+        following = doc_id + 1
 
 
 _SEGMENT_KEY = struct.Struct(">QHI")
@@ -123,7 +123,7 @@ def segment_keys(segment: int, tables: np.ndarray, chunks: np.ndarray) -> np.nda
     return keys.view(np.uint8).reshape(len(tables), keys.itemsize)
 
 
-segment_prefix = number_key
+segment_prefix = doc_id_key
 """Returns what the database keys of a segment's chunks begin with."""
 
 

@@ -167,14 +167,14 @@ class Chunks:
         num_chunks = fields[:, 3]
         firsts = np.concatenate([[0], np.cumsum(num_chunks)])
         repeated = np.repeat(fields, num_chunks, axis=0).T
-        table, total, per_chunk, _, block, page, keys, fingerprints, numbers = repeated
+        table, total, per_chunk, _, block, page, keys, fingerprints, doc_ids = repeated
         at = np.arange(firsts[-1]) - np.repeat(firsts[:-1], num_chunks)
         counts = np.minimum(per_chunk, total - at * per_chunk)
         blocks = -(-counts // block)
         # Where the arrays of the first block begin; one that it has not lies nowhere.
         ends = block * np.cumsum([keys, fingerprints], axis=0)
         seals = np.where(page, page - _kernel.PAGE_HEAD - SEAL_BYTES, counts * keys)
-        offsets = np.array([np.where(fingerprints, ends[0], -1), np.where(numbers, ends[1], -1), seals])
+        offsets = np.array([np.where(fingerprints, ends[0], -1), np.where(doc_ids, ends[1], -1), seals])
         sizes = np.where(page, page * blocks - _kernel.PAGE_HEAD, seals + SEAL_BYTES * blocks)
         return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
@@ -183,7 +183,7 @@ class Chunks:
         each block."""
         rows = np.zeros(len(bases), dtype=CHUNK_ROW)
         rows["keys"] = bases
-        for name, offsets in zip(("fingerprints", "numbers", "seals"), self._offsets, strict=True):
+        for name, offsets in zip(("fingerprints", "doc_ids", "seals"), self._offsets, strict=True):
             rows[name] = np.where(offsets < 0, 0, bases + offsets.astype(np.uint64))
         rows["checked"] = checked + np.cumsum(self._blocks) - self._blocks
         rows["seed"] = seeds
@@ -202,11 +202,11 @@ sketch column comes last."""
 FENCES, FILTERS, BITMAPS = 0x4000, 0x8000, 0xC000
 """Added to a table's number in the database keys of its fences, of its filter and of its bitmap."""
 
-KEY_BYTES, FINGERPRINT_BYTES, NUMBER_BYTES = 8, 8, 4
-"""Widths of what segments consist of: keys and band words, fingerprints, relative numbers."""
+KEY_BYTES, FINGERPRINT_BYTES, DOC_ID_BYTES = 8, 8, 4
+"""Widths of what segments consist of: keys and band words, fingerprints, relative doc ids."""
 
-ENTRY_WIDTHS, SHINGLE_WIDTHS = (KEY_BYTES, 0, NUMBER_BYTES), (KEY_BYTES, 0, 0)
-"""Of the arrays of a sorted table. An entry of the shingle table is one word; its low bits are the number."""
+ENTRY_WIDTHS, SHINGLE_WIDTHS = (KEY_BYTES, 0, DOC_ID_BYTES), (KEY_BYTES, 0, 0)
+"""Of the arrays of a sorted table. An entry of the shingle table is one word; its low bits are the doc id."""
 
 _WHOLE_KEY, SHINGLE_BITS = 64, 64 - _kernel.SHORT_NUMBER_BITS
 """Leading bits of a key that a filter distinguishes; of the shingle table those of the hash."""
@@ -221,7 +221,7 @@ _MAX_FACTOR, _MAX_CHUNK = 2**32, 1 << 28
 """A chunk of so many entries has 3 GiB of the 4 GiB that LMDB takes for a value."""
 
 MAX_SPAN, MAX_SPAN_WITH_SHINGLES = 2**32 - 1, 2**_kernel.SHORT_NUMBER_BITS
-"""Relative numbers have 32 bits, in an index with a shingle table 26."""
+"""Relative doc ids have 32 bits, in an index with a shingle table 26."""
 
 
 class SegmentEntry(NamedTuple):
@@ -288,7 +288,7 @@ class TableKind(NamedTuple):
 
 
 KIND_NAMES = "key", "copy", "band", "permutation", "shingle", "sketch", "fence", "filter", "bitmap"
-"""The kinds of tables, in the order of their numbers; an index without a shingle table does not name it."""
+"""The kinds of tables, in the order of their doc ids; an index without a shingle table does not name it."""
 
 
 def _whole_blocks(rows: int, block: int) -> int:
@@ -327,13 +327,13 @@ class Geometry:
 
     @property
     def max_span(self) -> int:
-        """The most numbers from the first document of a segment to its last."""
+        """The most doc ids from the first document of a segment to its last."""
         return MAX_SPAN_WITH_SHINGLES if self.has_shingles else MAX_SPAN
 
     @property
     def kinds(self) -> list[TableKind]:
         """Which tables there are, by kind."""
-        entry, sketch = ENTRY_WIDTHS, (KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES)
+        entry, sketch = ENTRY_WIDTHS, (KEY_BYTES * self.bands, FINGERPRINT_BYTES, DOC_ID_BYTES)
         firsts = (
             *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation),
             *(self.shingle_table, self.count),
@@ -352,8 +352,8 @@ class Geometry:
 
     @cached_property
     def sketch_bytes(self) -> int:
-        """Bytes of a row of the sketch column: band words, fingerprint, number."""
-        return KEY_BYTES * self.bands + FINGERPRINT_BYTES + NUMBER_BYTES
+        """Bytes of a row of the sketch column: band words, fingerprint, doc id."""
+        return KEY_BYTES * self.bands + FINGERPRINT_BYTES + DOC_ID_BYTES
 
     @cached_property
     def sketches_per_chunk(self) -> int:
@@ -364,7 +364,7 @@ class Geometry:
     @cached_property
     def sketches_per_block(self) -> int:
         """Rows of the sketch column in a page."""
-        return page_shape((KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES))[0]
+        return page_shape((KEY_BYTES * self.bands, FINGERPRINT_BYTES, DOC_ID_BYTES))[0]
 
     @cached_property
     def entries_per_chunk(self) -> int:
@@ -455,7 +455,7 @@ class Geometry:
         """Return what a chunked segment is: sorted tables, the sketch column, fences, filters, bitmaps."""
         entries, counts = self.entries_per_chunk, self.entry_counts(entry)
         columns = [Column(t, n, entries, self.widths[t]) for t, n in enumerate(counts)]
-        widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, NUMBER_BYTES
+        widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, DOC_ID_BYTES
         columns.append(Column(self.count, entry.num_sketches, self.sketches_per_chunk, widths))
         fences, words = self.fences_per_chunk, _kernel.LINE_WORDS
         derived = [(FENCES + table, self.num_fences(n), fences) for table, n in enumerate(counts)]

@@ -132,14 +132,14 @@ BACKUP_KEY = b"backup"
 """Under which a backup keeps the seal of the manifest that it was made with."""
 
 MAX_NUMBER = 2**63 - 1
-"""The largest number of a document, and the largest id of a segment."""
+"""The largest doc id, and the largest id of a segment."""
 
 
 class Manifest(NamedTuple):
     """Which segments are live, and the counters, replaced whole by every commit; `tail_first` begins the
     youngest run of ages."""
 
-    next_number: int = 0
+    next_doc_id: int = 0
     next_segment: int = 0
     num_documents: int = 0
     num_copies: int = 0
@@ -151,8 +151,8 @@ class Manifest(NamedTuple):
 
     @property
     def tail(self) -> Run:
-        """The youngest run of ages; empty where it begins at `next_number`."""
-        return Run(self.tail_time, self.tail_first, self.next_number)
+        """The youngest run of ages; empty where it begins at `next_doc_id`."""
+        return Run(self.tail_time, self.tail_first, self.next_doc_id)
 
     @property
     def num_records(self) -> int:
@@ -192,13 +192,13 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
     for name, counter in zip(Manifest._fields, counters, strict=False):
         if type(counter) is not int or not 0 <= counter <= MAX_NUMBER:
             raise _contradiction(f"{name} of 0..2^63-1", counter)
-    next_number, *_, tail_first, tail_time, sources = counters
+    next_doc_id, *_, tail_first, tail_time, sources = counters
     if sources not in (0, OF_DOCUMENTS, OF_ROWS):
         raise _contradiction(f"sources of 0, {OF_DOCUMENTS} or {OF_ROWS}", sources)
-    if tail_first > next_number or tail_time > MAX_INSERTED_AT:
-        raise _contradiction(f"a run of ages that ends at {next_number}", counters)
-    if (recent := recent_of(changes, next_number)) is None:
-        raise _contradiction(f"records and marks of ascending numbers below {next_number}", changes)
+    if tail_first > next_doc_id or tail_time > MAX_INSERTED_AT:
+        raise _contradiction(f"a run of ages that ends at {next_doc_id}", counters)
+    if (recent := recent_of(changes, next_doc_id)) is None:
+        raise _contradiction(f"records and marks of ascending doc ids below {next_doc_id}", changes)
     if entries:
         _require_consistent(entries, counters)
     elif counters[2] or counters[3]:
@@ -219,7 +219,7 @@ def is_backup_of(mark: bytes | memoryview, stored_manifest: bytes) -> bool:
 def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     """Refuse segments that contradict themselves, one another or the counters, field by field over all, for
     there can be many."""
-    next_number, next_segment, num_documents, num_copies, *_ = counters
+    next_doc_id, next_segment, num_documents, num_copies, *_ = counters
     lengths = set(map(len, entries)) if set(map(type, entries)) == {list} else set()
     if lengths not in ({_PLAIN_FIELDS}, {_PLAIN_FIELDS + 1}):
         raise _contradiction(
@@ -239,9 +239,9 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     if min(spans) < 1 or max(spans) > max_span:
         raise _contradiction(f"spans of 1..{max_span}", spans)
     ends = [*map(operator.add, bases, spans)]
-    if bases[0] < 0 or not all(map(operator.le, ends, (*bases[1:], next_number))):
+    if bases[0] < 0 or not all(map(operator.le, ends, (*bases[1:], next_doc_id))):
         raise _contradiction(
-            f"ranges of segments that ascend, below {next_number}", list(zip(bases, ends, strict=True))
+            f"ranges of segments that ascend, below {next_doc_id}", list(zip(bases, ends, strict=True))
         )
     for column in counts:
         if min(column) < 0 or not all(map(operator.le, column, spans)):

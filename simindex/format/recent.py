@@ -1,7 +1,7 @@
 """The recent changes: records and removal marks that the manifest holds until a page full of them is written.
 
 LMDB writes a page whole, and beside the old one. A single insert or removal would write a page of `documents`
-or `removed`, with the branches above, for each number; the manifest is written by every commit anyway.
+or `removed`, with the branches above, for each doc id; the manifest is written by every commit anyway.
 
 Invariant: the records are of later documents than those in `documents`, and each mark is of a document whose
 record is stored, there or here.
@@ -12,31 +12,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from simindex.format.keys import number_key
+from simindex.format.keys import doc_id_key
 from simindex.format.records import STORED_FLAGS
 
 
 class Recent(NamedTuple):
-    """Recent changes: number -> sealed record, ascending, and number -> REMOVED flags; not to be changed."""
+    """Recent changes: doc id -> sealed record, ascending, and doc id -> REMOVED flags; not to be changed."""
 
     records: Mapping[int, bytes] = {}
     marks: Mapping[int, int] = {}
 
     def live_records(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield (database key, record) of the documents that are not removed."""
-        return ((number_key(n), record) for n, record in self.records.items() if n not in self.marks)
+        return ((doc_id_key(n), record) for n, record in self.records.items() if n not in self.marks)
 
 
 NO_CHANGES = Recent()
 
 
-def recent_of(fields: Any, next_number: int) -> Recent | None:
+def recent_of(fields: Any, next_doc_id: int) -> Recent | None:
     """Return recent changes as msgpack has them; ``None`` for what no writer stores."""
     try:
         records, marks = fields
-        numbers = [*records]
-        is_valid = numbers == sorted(numbers) and {*marks.values()} <= {*STORED_FLAGS}
-        is_valid &= all(type(n) is int and 0 <= n < next_number for n in (*numbers, *marks))
+        doc_ids = [*records]
+        is_valid = doc_ids == sorted(doc_ids) and {*marks.values()} <= {*STORED_FLAGS}
+        is_valid &= all(type(n) is int and 0 <= n < next_doc_id for n in (*doc_ids, *marks))
         is_valid &= all(type(record) is bytes for record in records.values())
     except (TypeError, ValueError, AttributeError):
         return None

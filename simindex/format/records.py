@@ -1,7 +1,7 @@
-"""Encode what is stored by document number: record, removal flags, size of a group of copies, runs of ages.
+"""Encode what is stored by doc id: record, removal flags, size of a group of copies, runs of ages.
 
 Invariants: the seal of each value covers its database and its key, so that a value is never taken for another
-number's or for one of another kind; what is decoded has fields of the types and ranges of docs/format.md.
+doc id's or for one of another kind; what is decoded has fields of the types and ranges of docs/format.md.
 Every live document lies in a run whose time is not behind its own (the time of its last touch, or of its
 insert): all documents older than a limit lie in runs whose times are older than it.
 
@@ -22,7 +22,7 @@ import xxhash
 
 from simindex import _kernel
 from simindex.errors import CorruptIndexError, damaged
-from simindex.format.keys import MAX_KEY_BYTES, Key, number_key
+from simindex.format.keys import MAX_KEY_BYTES, Key, doc_id_key
 from simindex.format.packed import Packed, Pairs
 from simindex.format.seals import MAX_DEPTH, SEAL_BYTES, pack, seal, unpack, unseal
 
@@ -89,15 +89,15 @@ _FOUR_FIELDS, _SIX_FIELDS, _SEVEN_FIELDS = b"\x94", b"\x96", b"\x97"
 _UINT64 = b"\xcf"
 
 
-def encode_touched(number: int, value: bytes | memoryview, seen_at: int) -> bytes:
+def encode_touched(doc_id: int, value: bytes | memoryview, seen_at: int) -> bytes:
     """Return a stored record with another time of its last touch."""
-    content = _content(number, value)
-    record = _record(number, content)
+    content = _content(doc_id, value)
+    record = _record(doc_id, content)
     fields = record.inserted_at, record.halves, record.leader, record.kept
     rest = encode_rest(*fields, seen_at)
     # What stands before the fields of the rest is taken as it is: metadata is not packed anew.
     end = len(content) - len(encode_rest(*fields, record.seen_at).tail)
-    return seal("documents", number_key(number), rest.head + content[1:end] + rest.tail)
+    return seal("documents", doc_id_key(doc_id), rest.head + content[1:end] + rest.tail)
 
 
 def _packed_time(time: int) -> bytes:
@@ -106,12 +106,12 @@ def _packed_time(time: int) -> bytes:
 
 _NONE = np.empty(0, np.uint64)
 
-NO_NUMBER = 2**64 - 1
+NO_DOC_ID = 2**64 - 1
 """Stands for ``None`` among leaders and times of touches."""
 
 
 def encode_records(
-    numbers: np.ndarray,
+    doc_ids: np.ndarray,
     packed_keys: Packed,
     packed_metadata: Packed,
     inserted_at: np.ndarray,
@@ -124,7 +124,7 @@ def encode_records(
     """Return the database keys and the sealed records of documents, as `encode_rest` has the fields.
 
     Args:
-        numbers: uint64 as all numbers here, ascending.
+        doc_ids: uint64 as all doc ids here, ascending.
         halves: as in `Halves`; num_sampled: empty, or 0 where there is none.
         leaders, seen_at: empty, or NO_NUMBER where there is none.
         kept: packed hashes or NIL.
@@ -132,35 +132,35 @@ def encode_records(
     kept = Packed(b"", _NONE) if kept is None else kept
     keys, metadata = (packed_keys.data, packed_keys.ends), (packed_metadata.data, packed_metadata.ends)
     columns = *keys, *metadata, kept.data, kept.ends, inserted_at, halves, num_sampled, leaders, seen_at
-    return Pairs(*_kernel.pack_records(numbers, *columns))
+    return Pairs(*_kernel.pack_records(doc_ids, *columns))
 
 
-def decode_record(number: int, value: bytes | memoryview) -> StoredRecord:
+def decode_record(doc_id: int, value: bytes | memoryview) -> StoredRecord:
     """Return the record of a document. Raises CorruptIndexError when its seal is broken or it is none."""
-    return _record(number, _content(number, value))
+    return _record(doc_id, _content(doc_id, value))
 
 
 FoundRecord = tuple[StoredRecord, int, int, int]
-"""A document that was found: its record, and what `MATCH` says of it besides its number."""
+"""A document that was found: its record, and what `MATCH` says of it besides its doc id."""
 
 
 def decode_found(found: bytes | FoundRecord) -> FoundRecord:
     """Return what the kernel's `find_records` has copied with all of its fields, if it is not decoded yet."""
     if not isinstance(found, bytes):
         return found
-    query, agree, distance, number = _FOUND.unpack_from(found)
-    return _record(number, found[_FOUND.size :]), query, agree, distance
+    query, agree, distance, doc_id = _FOUND.unpack_from(found)
+    return _record(doc_id, found[_FOUND.size :]), query, agree, distance
 
 
 _FOUND = struct.Struct(">IHHQ")
 """What stands before a copied record: the fields of `MATCH`, the first one, its database key, at the end."""
 
 
-def _content(number: int, value: bytes | memoryview) -> bytes:
-    key, sealed = number_key(number), bytes(value)
+def _content(doc_id: int, value: bytes | memoryview) -> bytes:
+    key, sealed = doc_id_key(doc_id), bytes(value)
     content = sealed[:-SEAL_BYTES]
     if xxhash.xxh64_digest(key + content) != sealed[-SEAL_BYTES:]:
-        unseal("documents", key, value, f"document {number}")  # raises
+        unseal("documents", key, value, f"document {doc_id}")  # raises
     return content
 
 
@@ -168,7 +168,7 @@ MAX_INSERTED_AT = 253_402_300_799_000_000 - 1
 """Microseconds since 1970 that are still a time of the year 9999, as far as Python's datetime goes."""
 
 
-def _record(number: int, content: bytes) -> StoredRecord:
+def _record(doc_id: int, content: bytes) -> StoredRecord:
     fields = unpack(content)
     if type(fields) is list and len(fields) in _NO_REST:
         count = len(fields)
@@ -189,7 +189,7 @@ def _record(number: int, content: bytes) -> StoredRecord:
                     and (len(key) <= MAX_KEY_BYTES // 4 or len(pack(key)) <= MAX_KEY_BYTES + 5)
                 )
             )
-            and (count == 4 or _are_rest(number, leader, kept))
+            and (count == 4 or _are_rest(doc_id, leader, kept))
             and (count != 7 or _is_later(inserted_at, seen_at))
         ):
             present = halves & 3
@@ -198,7 +198,7 @@ def _record(number: int, content: bytes) -> StoredRecord:
                 StoredRecord,
                 (key, metadata, inserted_at, present, leader, kept, seen_at, num_shingles, num_sampled),
             )
-    raise damaged(f"document {number}: expected a record, found {fields!r:.100}", key=number_key(number))
+    raise damaged(f"document {doc_id}: expected a record, found {fields!r:.100}", key=doc_id_key(doc_id))
 
 
 _TWO_INTS = [int, int]
@@ -212,11 +212,11 @@ _NO_REST: dict[int, list[Any]] = {4: [None, None, None], 6: [None], 7: []}
 _KEY_TYPES = str, bytes
 
 
-def _are_rest(number: int, leader: object, kept: object) -> bool:
-    """Whether these are the last two fields of a record: an earlier number, hashes that have a head."""
+def _are_rest(doc_id: int, leader: object, kept: object) -> bool:
+    """Whether these are the last two fields of a record: an earlier doc id, hashes that have a head."""
     if kept is not None and (type(kept) is not bytes or len(kept) < KEPT_HEAD_BYTES):
         return False
-    return leader is None or (type(leader) is int and 0 <= leader < number)
+    return leader is None or (type(leader) is int and 0 <= leader < doc_id)
 
 
 def _is_later(inserted_at: int, seen_at: object) -> bool:
@@ -338,7 +338,7 @@ def decode_kept(kept: bytes) -> np.ndarray:
 
 
 REMOVED_DOCUMENT, REMOVED_SKETCH = 1, 2
-"""Flags of a removed number: its document is gone; its sketch (shared by copies before) is, too."""
+"""Flags of a removed doc id: its document is gone; its sketch (shared by copies before) is, too."""
 
 
 def flags_unverified(value: bytes | memoryview) -> int:
@@ -350,15 +350,15 @@ FLAGS_BYTES = 16
 """Of stored REMOVED flags: a count and its seal."""
 
 
-def encode_flags(number: int, flags: int) -> bytes:
-    """Return the sealed REMOVED flags of a number."""
-    return seal("removed", number_key(number), flags.to_bytes(_COUNT_BYTES, "little"))
+def encode_flags(doc_id: int, flags: int) -> bytes:
+    """Return the sealed REMOVED flags of a doc id."""
+    return seal("removed", doc_id_key(doc_id), flags.to_bytes(_COUNT_BYTES, "little"))
 
 
-def decode_flags(number: int, value: bytes | memoryview) -> int:
+def decode_flags(doc_id: int, value: bytes | memoryview) -> int:
     """Return the REMOVED flags of `encode_flags`. Raises CorruptIndexError for anything else."""
     expected = f"flags {STORED_FLAGS}"
-    return _decode_count("removed", number, value, "removal mark", expected, STORED_FLAGS.__contains__)
+    return _decode_count("removed", doc_id, value, "removal mark", expected, STORED_FLAGS.__contains__)
 
 
 STORED_FLAGS = REMOVED_DOCUMENT, REMOVED_DOCUMENT | REMOVED_SKETCH
@@ -366,7 +366,7 @@ STORED_FLAGS = REMOVED_DOCUMENT, REMOVED_DOCUMENT | REMOVED_SKETCH
 
 def encode_group_size(leader: int, size: int) -> bytes:
     """Return the sealed number of live documents that share a leader's sketch."""
-    return seal("groups", number_key(leader), size.to_bytes(_COUNT_BYTES, "little"))
+    return seal("groups", doc_id_key(leader), size.to_bytes(_COUNT_BYTES, "little"))
 
 
 def decode_group_size(leader: int, value: bytes | memoryview) -> int:
@@ -379,17 +379,17 @@ _COUNT_BYTES = 8
 
 def _decode_count(
     database: str,
-    number: int,
+    doc_id: int,
     value: bytes | memoryview,
     what: str,
     expected: str,
     is_valid: Callable[[int], bool],
 ) -> int:
-    content = unseal(database, number_key(number), value, f"{what} {number}")
+    content = unseal(database, doc_id_key(doc_id), value, f"{what} {doc_id}")
     count = int.from_bytes(content, "little")
     if len(content) != _COUNT_BYTES or not is_valid(count):
         found = f"in {_COUNT_BYTES} bytes and a seal, found {count} in {len(content)}"
-        raise damaged(f"{what} {number}: expected {expected} {found}", key=number_key(number))
+        raise damaged(f"{what} {doc_id}: expected {expected} {found}", key=doc_id_key(doc_id))
     return count
 
 
@@ -420,33 +420,33 @@ class Run(NamedTuple):
 
 
 def run_key(time: int, first: int) -> bytes:
-    """Return the database key of a run: time u64, first number u64, big-endian."""
+    """Return the database key of a run: time u64, first doc id u64, big-endian."""
     return time.to_bytes(_TIME_BYTES, "big") + first.to_bytes(_NUMBER_BYTES, "big")
 
 
 def encode_run(run: Run) -> bytes:
-    """Return the sealed value of a run: the number behind its last one."""
+    """Return the sealed value of a run: the doc id behind its last one."""
     return seal("ages", run_key(run.time, run.first), run.behind.to_bytes(_NUMBER_BYTES, "little"))
 
 
-def decode_run(key: bytes, value: bytes | memoryview, next_number: int) -> Run:
+def decode_run(key: bytes, value: bytes | memoryview, next_doc_id: int) -> Run:
     """Return the run under a database key."""
     content = unseal("ages", key, value, f"run of ages {key.hex():.80}")
     time, first = int.from_bytes(key[:_TIME_BYTES], "big"), int.from_bytes(key[_TIME_BYTES:], "big")
     run = Run(time, first, int.from_bytes(content, "little"))
     if (len(key), len(content)) != (_TIME_BYTES + _NUMBER_BYTES, _NUMBER_BYTES) or (
-        not time <= MAX_INSERTED_AT or not first < run.behind <= next_number
+        not time <= MAX_INSERTED_AT or not first < run.behind <= next_doc_id
     ):
-        expected = f"expected a time and numbers below {next_number}, found {run}"
+        expected = f"expected a time and doc ids below {next_doc_id}, found {run}"
         raise damaged(f"run of ages {key.hex():.80}: {expected}", key=key)
     return run
 
 
-def decode_runs(items: Iterable[tuple[bytes, memoryview]], next_number: int) -> Iterator[Run]:
+def decode_runs(items: Iterable[tuple[bytes, memoryview]], next_doc_id: int) -> Iterator[Run]:
     """Yield the runs of `ages` entries, oldest first; an error where they do not ascend, so it ends."""
     last: Run | None = None
     for key, value in items:
-        run = decode_run(key, value, next_number)
+        run = decode_run(key, value, next_doc_id)
         if last is not None and run[:2] <= last[:2]:
             raise damaged(f"ages: expected ascending runs, found {run} behind {last}", key=key)
         yield run

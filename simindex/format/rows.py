@@ -20,11 +20,11 @@ def _words(*names: str) -> np.dtype[np.void]:
 
 # Laid out many at a time: arrays whose columns have names.
 
-STRIDES = "key_stride", "number_stride", "fingerprint_stride"
+STRIDES = "key_stride", "doc_id_stride", "fingerprint_stride"
 """Of a chunk row: how far the arrays of a block are from those of the next one."""
 CHUNK_ROW = np.dtype(
     [
-        *_words("keys", "numbers", "fingerprints", "seals", "checked", "seed").descr,
+        *_words("keys", "doc_ids", "fingerprints", "seals", "checked", "seed").descr,
         *[(name, np.uint32) for name in ("count", *STRIDES)],
     ]
 )
@@ -46,7 +46,7 @@ PAIR_CURSOR = _words(
 )
 COPY_CURSOR = _words("next", "key", "num_used")
 PAIR_ROW = np.dtype([("a", np.uint32), ("b", np.uint32), ("agree", np.uint16), ("distance", np.uint16)])
-HELD_DOCUMENT = np.dtype([("text", np.uint32), ("number", np.uint32), ("hits", np.uint32)])
+HELD_DOCUMENT = np.dtype([("text", np.uint32), ("sketch", np.uint32), ("hits", np.uint32)])
 SHINGLE_RUN = np.dtype([("place", np.uint32), ("first", np.uint32), ("behind", np.uint32)])
 
 # Laid out or taken one at a time, where a Struct costs a tenth of an array.
@@ -60,17 +60,17 @@ a chunk; bands; address and bytes of the map of a file, and its descriptor; the 
 sketches."""
 
 MATCH = struct.Struct("<QIHH")
-"""A match: number, query, agreeing rows, distance."""
+"""A match: doc id, query, agreeing rows, distance."""
 
 MATCHES = np.dtype(
-    [("number", np.uint64), ("query", np.uint32), ("agree", np.uint16), ("distance", np.uint16)]
+    [("doc_id", np.uint64), ("query", np.uint32), ("agree", np.uint16), ("distance", np.uint16)]
 )
 """The same, for many at a time."""
 
 
-def rows_without(rows: bytes, number: int) -> bytes:
-    """Return rows of `MATCH`, each of another document, without the row of document `number`."""
-    own = number.to_bytes(8, "little")
+def rows_without(rows: bytes, doc_id: int) -> bytes:
+    """Return rows of `MATCH`, each of another document, without the row of document `doc_id`."""
+    own = doc_id.to_bytes(8, "little")
     for at in range(0, len(rows), MATCH.size):
         if rows.startswith(own, at):  # mostly the first: a document is like itself
             return rows[:at] + rows[at + MATCH.size :]

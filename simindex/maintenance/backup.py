@@ -115,10 +115,10 @@ class _Copying:
         with self._source.reading() as txn:
             manifest = decode_manifest(stored_manifest(txn))
             theirs = target.manifest
-            if theirs.next_number > manifest.next_number or theirs.next_segment > manifest.next_segment:
+            if theirs.next_doc_id > manifest.next_doc_id or theirs.next_segment > manifest.next_segment:
                 raise BackupTargetError(
                     f"{target.name}: expected an older backup of {self._source.path}, found a newer one "
-                    f"(documents up to number {theirs.next_number} there, {manifest.next_number} here); "
+                    f"(documents up to doc id {theirs.next_doc_id} there, {manifest.next_doc_id} here); "
                     "choose another place"
                 )
             for entry in manifest.segments:

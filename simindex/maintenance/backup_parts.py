@@ -1,7 +1,7 @@
 """The parts in which a backup is copied: some values of a segment, or some entries of a small database.
 
-A part of a small database ends at every 65,536th number of a document (ages: about every hour), and before
-that where it has so many bytes. That does not depend on what comes before the last such number: a change of
+A part of a small database ends at every 65,536th doc id (ages: about every hour), and before
+that where it has so many bytes. That does not depend on what comes before the last such doc id: a change of
 one document changes one part, and new documents make new parts at the end.
 """
 
@@ -27,7 +27,7 @@ SMALL = "documents", "removed", "groups", "ages"
 """The databases that are copied on one snapshot."""
 
 _PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4, "meta": 0}
-"""Leading bytes of a key that are equal in all of a part: of a number all but the last 16 bits, of a time in
+"""Leading bytes of a key that are equal in all of a part: of a doc id all but the last 16 bits, of a time in
 microseconds all but the last 32."""
 
 Items = list[tuple[bytes, bytes]]

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from simindex.checks import local_path, require_callable, require_word
 from simindex.errors import CorruptIndexError, SimIndexError
-from simindex.format.keys import NUMBER_KEY_BYTES, number_of, segment_of
+from simindex.format.keys import DOC_ID_KEY_BYTES, doc_id_of, segment_of
 from simindex.format.meta import (
     BACKUP_KEY,
     CONFIG_KEY,
@@ -179,16 +179,16 @@ class _Check:
                 check.check_values()
 
 
-_BY_NUMBER = ("documents", "removed", "groups")
-"""Databases whose keys are numbers of documents."""
+_BY_DOC_ID = ("documents", "removed", "groups")
+"""Databases whose keys are doc ids."""
 
 
 def _problem_of(finding: Finding) -> Problem:
     first, behind = finding.first, finding.behind
-    numbers = None
-    if finding.database in _BY_NUMBER:
+    doc_ids = None
+    if finding.database in _BY_DOC_ID:
         with contextlib.suppress(CorruptIndexError):  # keys that are none, or to the end of the database
-            numbers = number_of(first[:NUMBER_KEY_BYTES]), number_of(behind[:NUMBER_KEY_BYTES])
+            doc_ids = doc_id_of(first[:DOC_ID_KEY_BYTES]), doc_id_of(behind[:DOC_ID_KEY_BYTES])
     return Problem(
         "page",
         finding.message,
@@ -196,7 +196,7 @@ def _problem_of(finding: Finding) -> Problem:
         finding.page if finding.page >= 0 else None,
         first_key=first.hex() or None,
         behind_key=behind.hex() or None,
-        numbers=numbers,
+        doc_ids=doc_ids,
     )
 
 

@@ -1,4 +1,4 @@
-"""Check of what is stored by document number: records, removal marks, groups of copies, ages.
+"""Check of what is stored by doc id: records, removal marks, groups of copies, ages.
 
 `Documents` holds what the records say: some forty bytes a document, and no record.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError
 from simindex.format.bulk import NO_LEADER, decode_records
-from simindex.format.keys import NUMBER_KEY_BYTES, number_of, numbers_of
+from simindex.format.keys import DOC_ID_KEY_BYTES, doc_id_of, doc_ids_of
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import Manifest
 from simindex.format.recent import Recent
@@ -42,18 +42,18 @@ class Sum:
     def __init__(self) -> None:
         self._secrets = np.frombuffer(os.urandom(16), dtype=np.uint64)
 
-    def of(self, keys: np.ndarray, numbers: np.ndarray) -> int:
-        """Return the sum of entries, modulo 2**64: uint64 keys, and numbers of any width."""
+    def of(self, keys: np.ndarray, doc_ids: np.ndarray) -> int:
+        """Return the sum of entries, modulo 2**64: uint64 keys, and doc ids of any width."""
         parts = range(0, len(keys), _AT_ONCE)
-        return sum(self._of(keys[n : n + _AT_ONCE], numbers[n : n + _AT_ONCE]) for n in parts) % 2**64
+        return sum(self._of(keys[n : n + _AT_ONCE], doc_ids[n : n + _AT_ONCE]) for n in parts) % 2**64
 
-    def _of(self, keys: np.ndarray, numbers: np.ndarray) -> int:
+    def _of(self, keys: np.ndarray, doc_ids: np.ndarray) -> int:
         first, second = self._secrets
         with np.errstate(over="ignore"):
             mixed = keys ^ first
             mixed *= _FIRST
             mixed ^= mixed >> np.uint64(32)
-            mixed += numbers.astype(np.uint64) * _SECOND
+            mixed += doc_ids.astype(np.uint64) * _SECOND
             mixed ^= second
             mixed ^= mixed >> np.uint64(29)
             mixed *= _THIRD
@@ -68,15 +68,15 @@ _IN_RECORDS = [
     *[("num_shingles", "u4"), ("num_sampled", "u4")],
 ]
 
-DOCUMENT = np.dtype([("numbers", "i8"), *_IN_RECORDS], align=True)
-"""A live document: its number, then what its record says, as in `Records`."""
+DOCUMENT = np.dtype([("doc_ids", "i8"), *_IN_RECORDS], align=True)
+"""A live document: its doc id, then what its record says, as in `Records`."""
 
 
 class Documents:
-    """What the databases that go by number hold.
+    """What the databases that go by doc id hold.
 
     Attributes:
-        live: the live documents, DOCUMENT, by number.
+        live: the live documents, DOCUMENT, by doc id.
         is_whole: whether every record could be read, and so nothing that is missing was merely not read.
         are_marks_whole: whether every mark could.
     """
@@ -89,13 +89,13 @@ class Documents:
         self.marks, self.are_marks_whole = self._decoded("mark", "removed", decode_flags)
         self.marks |= manifest.recent.marks
         self.groups, _ = self._decoded("group", "groups", decode_group_size)
-        for number in self.marks:
-            if number >= manifest.next_number:
-                self._report("mark", "removed", f"expected numbers below {manifest.next_number}", number)
+        for doc_id in self.marks:
+            if doc_id >= manifest.next_doc_id:
+                self._report("mark", "removed", f"expected doc ids below {manifest.next_doc_id}", doc_id)
 
     @property
-    def are_numbers_known(self) -> bool:
-        """Whether a number without record and mark has neither."""
+    def are_doc_ids_known(self) -> bool:
+        """Whether a doc id without record and mark has neither."""
         return self.is_whole and self.are_marks_whole
 
     # ---- marks and groups ----
@@ -103,15 +103,15 @@ class Documents:
     def _decoded(
         self, kind: str, name: str, decode: Callable[[int, bytes], int]
     ) -> tuple[dict[int, int], bool]:
-        """Return the values of a small database by number, and whether these are all."""
+        """Return the values of a small database by doc id, and whether these are all."""
         values: dict[int, int] = {}
         is_whole = self._is_whole(name)
-        for number, value in self._numbered(kind, name):
+        for doc_id, value in self._numbered(kind, name):
             try:
-                values[number] = decode(number, value)
+                values[doc_id] = decode(doc_id, value)
             except CorruptIndexError as exc:
                 is_whole = False
-                self._report(kind, name, str(exc), number)
+                self._report(kind, name, str(exc), doc_id)
         return values, is_whole
 
     def _is_whole(self, *names: str) -> bool:
@@ -120,14 +120,14 @@ class Documents:
     def _numbered(self, kind: str, name: str) -> Iterator[tuple[int, bytes]]:
         for key, value in self._trees[name].values() if name in self._trees else ():
             try:
-                yield number_of(key), bytes(value)
+                yield doc_id_of(key), bytes(value)
             except CorruptIndexError as exc:
                 self._found(Problem(kind, str(exc), name, first_key=key.hex()))
 
-    def _report(self, kind: str, database: str, message: str, number: int, last: int | None = None) -> None:
-        """Report one document, or those from a number to the last."""
-        behind = int(number if last is None else last) + 1
-        self._found(Problem(kind, message, database, numbers=(int(number), behind)))
+    def _report(self, kind: str, database: str, message: str, doc_id: int, last: int | None = None) -> None:
+        """Report one document, or those from a doc id to the last."""
+        behind = int(doc_id if last is None else last) + 1
+        self._found(Problem(kind, message, database, doc_ids=(int(doc_id), behind)))
 
     # ---- records ----
 
@@ -151,59 +151,59 @@ class Documents:
             self._check_ages(self._trees["ages"])
 
     def _read(self, tree: Tree, entries: np.ndarray) -> None:
-        numbers = numbers_of(entries["octets"])
-        is_number = (entries["key_bytes"] == NUMBER_KEY_BYTES) & (
-            numbers < np.uint64(self._manifest.next_number)
+        doc_ids = doc_ids_of(entries["octets"])
+        is_doc_id = (entries["key_bytes"] == DOC_ID_KEY_BYTES) & (
+            doc_ids < np.uint64(self._manifest.next_doc_id)
         )
-        for at in np.flatnonzero(~is_number).tolist():
+        for at in np.flatnonzero(~is_doc_id).tolist():
             key = entries["octets"][at, : entries["key_bytes"][at]].tobytes()
             message = (
-                f"expected a number below {self._manifest.next_number} for a key, which the manifest names"
+                f"expected a doc id below {self._manifest.next_doc_id} for a key, which the manifest names"
             )
             self._found(Problem("record", message, "documents", first_key=key.hex()))
-        numbers = numbers[is_number]
+        doc_ids = doc_ids[is_doc_id]
         octets = tree.file.octets.data
-        places, ends = entries["place"][is_number], (entries["place"] + entries["length"])[is_number]
+        places, ends = entries["place"][is_doc_id], (entries["place"] + entries["length"])[is_doc_id]
         values = [bytes(octets[a:b]) for a, b in zip(places.tolist(), ends.tolist(), strict=True)]
-        self._take(numbers, values)
+        self._take(doc_ids, values)
 
     def _take_recent(self, recent: Recent) -> None:
         """Take the records that wait, and leave out those whose marks do; every mark is of a record."""
         self._take(np.array([*recent.records], dtype=np.uint64), [*recent.records.values()])
-        is_marked = np.isin(self.live["numbers"], [*recent.marks])
+        is_marked = np.isin(self.live["doc_ids"], [*recent.marks])
         if self.is_whole:
-            for number in recent.marks.keys() - set(self.live["numbers"][is_marked].tolist()):
-                self._report("record", "documents", "expected a record until its mark is written", number)
+            for doc_id in recent.marks.keys() - set(self.live["doc_ids"][is_marked].tolist()):
+                self._report("record", "documents", "expected a record until its mark is written", doc_id)
         self.live = self.live[~is_marked]
 
-    def _take(self, numbers: np.ndarray, values: list[bytes]) -> None:
+    def _take(self, doc_ids: np.ndarray, values: list[bytes]) -> None:
         """Take what records say."""
-        records = decode_records(numbers, values, self._scheme.config.keep_shingles)
+        records = decode_records(doc_ids, values, self._scheme.config.keep_shingles)
         for place, error in records.errors:
             self.is_whole = False
-            self._report("record", "documents", str(error), int(numbers[place]))
+            self._report("record", "documents", str(error), int(doc_ids[place]))
         start = len(self.live)
         self.live.resize(start + len(records.places), refcheck=False)  # in place, for it can be large
         rows = self.live[start:]
-        rows["numbers"] = numbers[records.places]
+        rows["doc_ids"] = doc_ids[records.places]
         for name, _ in _IN_RECORDS:
             rows[name] = getattr(records, name)
 
     def of(self, entry: SegmentEntry) -> np.ndarray:
         """Return the live documents in the range of a segment."""
-        first, behind = np.searchsorted(self.live["numbers"], [entry.base, entry.base + entry.span])
+        first, behind = np.searchsorted(self.live["doc_ids"], [entry.base, entry.base + entry.span])
         return self.live[first:behind]
 
     def _check_places(self) -> None:
         """Report records whose number lies in no segment, and records of numbers that are marked as
         removed."""
-        numbers, segments = self.live["numbers"], self._manifest.segments
-        for number in numbers[np.isin(numbers, list(self.marks))].tolist():
-            self._report("record", "documents", "expected no record of a removed number, found one", number)
+        doc_ids, segments = self.live["doc_ids"], self._manifest.segments
+        for doc_id in doc_ids[np.isin(doc_ids, list(self.marks))].tolist():
+            self._report("record", "documents", "expected no record of a removed doc id, found one", doc_id)
         ends = np.array([[entry.base, entry.base + entry.span] for entry in segments], dtype=np.int64)
-        outside = numbers[np.searchsorted(ends.reshape(-1), numbers, side="right") % 2 == 0]
+        outside = doc_ids[np.searchsorted(ends.reshape(-1), doc_ids, side="right") % 2 == 0]
         if len(outside):
-            message = f"expected records of numbers in segments, found {len(outside)} in none"
+            message = f"expected records of doc ids in segments, found {len(outside)} in none"
             self._report("record", "documents", message, outside[0], outside[-1])
 
     # ---- what follows from all of them ----
@@ -216,36 +216,36 @@ class Documents:
             self._found(Problem("age", message, "ages", first_key=stored.hex()))
         if not tree.is_whole:
             return
-        numbers, ages = self.live["numbers"], self.live["ages"]
-        oldest, newest = times_of_runs(runs, numbers)
-        late = numbers[oldest > ages]
+        doc_ids, ages = self.live["doc_ids"], self.live["ages"]
+        oldest, newest = times_of_runs(runs, doc_ids)
+        late = doc_ids[oldest > ages]
         if len(late):
             message = f"expected every document in a run as old as it is, found {len(late)} that are in none"
             self._report("age", "ages", message, late[0], late[-1])
-        early = numbers[(oldest <= ages) & (ages < newest)]
+        early = doc_ids[(oldest <= ages) & (ages < newest)]
         if len(early):
             message = f"expected documents that are no older than their runs, found {len(early)} that are"
             self._report("age", "documents", message, early[0], early[-1])
 
     def _check_keys(self) -> None:
         """Prove that no two live documents have the same key."""
-        numbers, hashes = self.live["numbers"], self.live["key_hashes"]
+        doc_ids, hashes = self.live["doc_ids"], self.live["key_hashes"]
         order = np.argsort(hashes, kind="stable")
         is_twin = hashes[order[1:]] == hashes[order[:-1]]
         twins = distinct(np.concatenate([order[1:][is_twin], order[:-1][is_twin]]))
         if not len(twins):
             return
-        wanted, seen = set(numbers[twins].tolist()), dict[object, int]()
+        wanted, seen = set(doc_ids[twins].tolist()), dict[object, int]()
         recent = self._manifest.recent
-        for number, value in chain(self._numbered("record", "documents"), recent.records.items()):
-            if number not in wanted or number in recent.marks:
+        for doc_id, value in chain(self._numbered("record", "documents"), recent.records.items()):
+            if doc_id not in wanted or doc_id in recent.marks:
                 continue
-            key = decode_record(number, value).key
+            key = decode_record(doc_id, value).key
             if (type(key), key) in seen:
                 message = f"expected a key once, found document {seen[type(key), key]} with the same"
-                where = {"numbers": (number, number + 1), "documents": (key,)}
+                where = {"doc_ids": (doc_id, doc_id + 1), "documents": (key,)}
                 self._found(Problem("record", message, "documents", **where))  # type: ignore[arg-type]
-            seen[type(key), key] = number
+            seen[type(key), key] = doc_id
 
     def _check_groups(self) -> None:
         """Prove that groups count the live documents that share a sketch."""
@@ -253,7 +253,7 @@ class Documents:
         found, counts = np.unique(leaders[leaders != NO_LEADER], return_counts=True)
         expected = dict(zip(found.tolist(), counts.tolist(), strict=True))
         named = sorted(expected.keys() | self.groups.keys())
-        are_live = np.isin(np.array(named, dtype=np.int64), self.live["numbers"]).tolist()
+        are_live = np.isin(np.array(named, dtype=np.int64), self.live["doc_ids"]).tolist()
         for leader, is_live in zip(named, are_live, strict=True):
             size = expected.get(leader, 0) + is_live
             if self.groups.get(leader) != size:
@@ -262,12 +262,12 @@ class Documents:
                 self._report("group", "groups", message, leader)
         if self._scheme.tables.has_shingles:
             self._check_samples_of_copies(
-                np.where(leaders == NO_LEADER, self.live["numbers"], leaders), found
+                np.where(leaders == NO_LEADER, self.live["doc_ids"], leaders), found
             )
-        for number, flags in self.marks.items():
-            if (flags == 1) != (number in self.groups):
+        for doc_id, flags in self.marks.items():
+            if (flags == 1) != (doc_id in self.groups):
                 message = f"expected flag 1 alone where copies share the sketch, found flags {flags}"
-                self._report("mark", "removed", message, number)
+                self._report("mark", "removed", message, doc_id)
 
     def _check_samples_of_copies(self, owners: np.ndarray, leaders: np.ndarray) -> None:
         """Prove that records of copies have the counts of one sample; those that rows estimate may differ."""
@@ -282,7 +282,7 @@ class Documents:
         manifest = self._manifest
         leaders = self.live["leaders"][self.live["leaders"] != NO_LEADER]
         # One document of a group, its leader if that lives, is no copy.
-        num_copies = len(leaders) - len(np.setdiff1d(leaders, self.live["numbers"]))
+        num_copies = len(leaders) - len(np.setdiff1d(leaders, self.live["doc_ids"]))
         for what, expected, found in (
             ("documents", manifest.num_documents, len(self.live)),
             ("copies", manifest.num_copies, num_copies),
@@ -302,18 +302,18 @@ def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes
     broken: list[tuple[bytes, str]] = []
     for stored, value in tree.values():
         try:
-            runs.append(decode_run(stored, bytes(value), manifest.next_number))
+            runs.append(decode_run(stored, bytes(value), manifest.next_doc_id))
         except CorruptIndexError as exc:
             broken.append((stored, str(exc)))
     return runs, broken
 
 
-def times_of_runs(runs: list[Run], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times of the oldest and newest run of each document (ascending numbers), bounds for none."""
+def times_of_runs(runs: list[Run], doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times of the oldest and newest run of each document (ascending doc ids), bounds for none."""
     runs = sorted(runs, key=lambda run: -run.time)
-    ends = np.searchsorted(numbers, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
-    oldest = np.full(len(numbers), np.iinfo(np.int64).max)
-    newest = np.full(len(numbers), np.iinfo(np.int64).min)
+    ends = np.searchsorted(doc_ids, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
+    oldest = np.full(len(doc_ids), np.iinfo(np.int64).max)
+    newest = np.full(len(doc_ids), np.iinfo(np.int64).min)
     for run, (first, behind) in zip(runs, ends.tolist(), strict=True):
         oldest[first:behind] = run.time
     for run, (first, behind) in zip(reversed(runs), reversed(ends.tolist()), strict=True):

@@ -1,6 +1,6 @@
 """Check one segment: values, seals, filters, bitmaps, and agreement with the records.
 
-`StoredSegment` proves seals, order and range of numbers as entries are read; they are written once more,
+`StoredSegment` proves seals, order and range of doc ids as entries are read; they are written once more,
 which has to give the bytes that are stored, filters and bitmaps among them; and `Agreement` compares them
 with the sketches and the records. A few bytes a document are held; sets of entries are compared by sums
 (`Sum`).
@@ -34,7 +34,7 @@ from simindex.sketching.sample import num_entries, sample_top
 from simindex.sketching.sketch import HAS_FINGERPRINT, HAS_SIGNATURE
 
 Differ = Callable[[str, str, np.ndarray | None], None]
-"""Called with a message, the name of a table, and the relative numbers of documents concerned if they are
+"""Called with a message, the name of a table, and the relative doc ids concerned if they are
 known."""
 
 
@@ -43,28 +43,28 @@ class Numbers:
 
     def __init__(self, entry: SegmentEntry, documents: Documents) -> None:
         live, behind = documents.of(entry), entry.base + entry.span
-        marked = [number for number in documents.marks if entry.base <= number < behind]
-        gone = np.setdiff1d(np.array(marked, dtype=np.int64), live["numbers"])
+        marked = [doc_id for doc_id in documents.marks if entry.base <= doc_id < behind]
+        gone = np.setdiff1d(np.array(marked, dtype=np.int64), live["doc_ids"])
         removed = np.zeros(len(gone), dtype=DOCUMENT)
-        removed["numbers"], removed["leaders"] = gone, NO_LEADER
+        removed["doc_ids"], removed["leaders"] = gone, NO_LEADER
         # A removed leader's sketch and shingles stay, and are as the records of its copies say.
         copies = documents.live[documents.live["leaders"] != NO_LEADER]
         _, at_gone, of_copy = np.intersect1d(gone, copies["leaders"], return_indices=True)
         for name in ("num_shingles", "num_sampled"):
             removed[name][at_gone] = copies[name][of_copy]
         both = np.concatenate([live, removed])
-        order = np.argsort(both["numbers"], kind="stable")
+        order = np.argsort(both["doc_ids"], kind="stable")
         self.documents, self.is_live = both[order], order < len(live)
-        self.numbers = self.documents["numbers"] - entry.base
+        self.doc_ids = self.documents["doc_ids"] - entry.base
         self.is_copy = self.documents["leaders"] != NO_LEADER
-        self.leads = np.isin(self.documents["numbers"], copies["leaders"])
+        self.leads = np.isin(self.documents["doc_ids"], copies["leaders"])
 
-    def places(self, numbers: np.ndarray) -> np.ndarray:
-        """Return where numbers are among them, -1 for others."""
-        if not len(self.numbers):
-            return np.full(len(numbers), -1)
-        at = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-        return np.where(self.numbers[at] == numbers, at, -1)
+    def places(self, doc_ids: np.ndarray) -> np.ndarray:
+        """Return where doc ids are among them, -1 for others."""
+        if not len(self.doc_ids):
+            return np.full(len(doc_ids), -1)
+        at = np.minimum(np.searchsorted(self.doc_ids, doc_ids), len(self.doc_ids) - 1)
+        return np.where(self.doc_ids[at] == doc_ids, at, -1)
 
 
 class _Seen:
@@ -72,40 +72,40 @@ class _Seen:
 
     def __init__(self, known: Numbers) -> None:
         self._known = known
-        self.counts = np.zeros(len(known.numbers), dtype=np.int64)
+        self.counts = np.zeros(len(known.doc_ids), dtype=np.int64)
         self._strangers = [np.empty(0, dtype=np.int64)]
 
-    def take(self, numbers: np.ndarray) -> np.ndarray:
+    def take(self, doc_ids: np.ndarray) -> np.ndarray:
         """Take entries; returns which of them are of live documents."""
-        places = self._known.places(numbers)
+        places = self._known.places(doc_ids)
         is_live = places >= 0
         np.add.at(self.counts, places[is_live], 1)
-        self._strangers.append(numbers[~is_live].astype(np.int64))
+        self._strangers.append(doc_ids[~is_live].astype(np.int64))
         is_live[is_live] = self._known.is_live[places[is_live]]
         return is_live
 
     @property
     def is_seen(self) -> np.ndarray:
-        """Which known numbers were named."""
+        """Which known doc ids were named."""
         return self.counts > 0
 
     @property
     def strangers(self) -> np.ndarray:
-        """The other numbers, each once."""
+        """The other doc ids, each once."""
         return distinct(np.concatenate(self._strangers))
 
     @property
     def are_once(self) -> bool:
-        """Whether each number was named once at most."""
+        """Whether each doc id was named once at most."""
         return not (self.counts > 1).any() and len(self.strangers) == sum(map(len, self._strangers))
 
-    def holds(self, numbers: np.ndarray) -> np.ndarray:
-        """Return which numbers were named."""
-        places = self._known.places(numbers)
+    def holds(self, doc_ids: np.ndarray) -> np.ndarray:
+        """Return which doc ids were named."""
+        places = self._known.places(doc_ids)
         found = places >= 0
         found[found] = self.counts[places[found]] > 0
         if (places < 0).any():
-            found |= np.isin(numbers, self.strangers)
+            found |= np.isin(doc_ids, self.strangers)
         return found
 
 
@@ -124,10 +124,10 @@ class Agreement:
         self._scheme, self._entry, self._documents, self._sums = scheme, entry, documents, sums
         self._differ = differ
         self._tables = scheme.tables
-        self._numbers = Numbers(entry, documents)
+        self._doc_ids = Numbers(entry, documents)
         watched = KEY_TABLE, COPY_TABLE, *(first for first, *_ in self._kinds()), self._tables.count
-        self._seen = {table: _Seen(self._numbers) for table in watched}
-        self._shingles, self._sampled = _Seen(self._numbers), _Seen(self._numbers)
+        self._seen = {table: _Seen(self._doc_ids) for table in watched}
+        self._shingles, self._sampled = _Seen(self._doc_ids), _Seen(self._doc_ids)
         self._sum = [0] * self._tables.count
         self._is_whole = [True] * self._tables.count
         self._of_sketches = [0] * self._tables.count
@@ -157,16 +157,16 @@ class Agreement:
         if not self._documents.is_whole or table not in (KEY_TABLE, COPY_TABLE):
             return
         if table == KEY_TABLE:
-            wanted, column, every = self._numbers.is_live, "key_hashes", "document"
+            wanted, column, every = self._doc_ids.is_live, "key_hashes", "document"
             what = "the hashes of the documents' keys"
         else:
-            wanted, column, every = self._numbers.is_copy, "leaders", "copy under its leader"
+            wanted, column, every = self._doc_ids.is_copy, "leaders", "copy under its leader"
             what = "copies under their leaders"
-        numbers, keys = self._numbers.numbers, self._numbers.documents[column].view(np.uint64)
-        missing = numbers[wanted & ~seen.is_seen]
+        doc_ids, keys = self._doc_ids.doc_ids, self._doc_ids.documents[column].view(np.uint64)
+        missing = doc_ids[wanted & ~seen.is_seen]
         if len(missing):
             self._differ(f"expected every {every}, found {len(missing)} that are not in it", name, missing)
-        elif self._sum[table] != self._sums.of(keys[wanted], numbers[wanted]):
+        elif self._sum[table] != self._sums.of(keys[wanted], doc_ids[wanted]):
             self._differ(f"expected {what}, found others", name, None)
 
     def _is_of_shingles(self, table: int) -> bool:
@@ -177,13 +177,13 @@ class Agreement:
         self._require_known(self._shingles, name)
         if not self._documents.is_whole:
             return
-        numbers, of = self._numbers, self._numbers.documents
+        doc_ids, of = self._doc_ids, self._doc_ids.documents
         expected, sampled = (
-            np.where(numbers.is_copy, 0, count)
+            np.where(doc_ids.is_copy, 0, count)
             for count in (num_entries(of["num_shingles"], of["num_sampled"]), of["num_sampled"])
         )
         differs = (self._shingles.counts != expected) | (self._sampled.counts != sampled)
-        wrong = numbers.numbers[(numbers.is_live | numbers.leads) & differs]
+        wrong = doc_ids.doc_ids[(doc_ids.is_live | doc_ids.leads) & differs]
         if len(wrong):
             message = f"expected the sampled shingles that records speak of, found others in {len(wrong)}"
             self._differ(message, name, wrong)
@@ -193,13 +193,13 @@ class Agreement:
         self._seen[self._tables.count].take(rows)
         for first, _, bit in self._kinds():
             has = self._seen[first].holds(rows)
-            numbers = rows[has]
+            doc_ids = rows[has]
             if bit == HAS_SIGNATURE:
                 columns = words[has].T
             else:
                 columns = self._scheme.plan.permute(np.ascontiguousarray(fingerprints[has]))
             for table, column in enumerate(columns, first):
-                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), numbers)
+                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), doc_ids)
                 self._of_sketches[table] = total % 2**64
 
     def _kinds(self) -> Iterator[tuple[int, int, int]]:
@@ -229,14 +229,14 @@ class Agreement:
         self._check_leaders(seen)
 
     def _look_for_strangers(self, seen: _Seen, name: str) -> None:
-        """Prove that numbers are known, and named once at most."""
+        """Prove that doc ids are known, and named once at most."""
         if not seen.are_once:
             self._differ("expected a document once at most, found some twice", name, None)
         self._require_known(seen, name)
 
     def _require_known(self, seen: _Seen, name: str) -> None:
         strangers = seen.strangers
-        if len(strangers) and self._documents.are_numbers_known:
+        if len(strangers) and self._documents.are_doc_ids_known:
             message = f"expected stored or removed documents, found {len(strangers)} others"
             self._differ(message, name, strangers)
 
@@ -245,13 +245,13 @@ class Agreement:
         copies are in none."""
         if not self._documents.is_whole:
             return
-        numbers, is_seen = self._numbers, self._seen[table].is_seen
-        belongs = ~numbers.is_copy & ((numbers.documents["present"] & bits) > 0)
-        missing, strange = belongs & ~is_seen, numbers.is_live & ~belongs & is_seen
+        doc_ids, is_seen = self._doc_ids, self._seen[table].is_seen
+        belongs = ~doc_ids.is_copy & ((doc_ids.documents["present"] & bits) > 0)
+        missing, strange = belongs & ~is_seen, doc_ids.is_live & ~belongs & is_seen
         for wrong, what in ((missing, "are not in it"), (strange, "do not belong in it")):
             if wrong.any():
                 message = f"expected the documents whose records say so, found {int(wrong.sum())} that {what}"
-                self._differ(message, self._tables.name(table), numbers.numbers[wrong])
+                self._differ(message, self._tables.name(table), doc_ids.doc_ids[wrong])
 
     def _check_leaders(self, seen: _Seen) -> None:
         """Prove that the sketch that a group shares is there."""
@@ -284,8 +284,8 @@ class SegmentCheck:
 
     def _report(self, message: str, table: str | None = None, **where: object) -> None:
         entry = self._entry
-        numbers = (entry.base, entry.base + entry.span)  # unless less of them is known
-        problem = Problem("segment", message, "segments", segment=entry.id, table=table, numbers=numbers)
+        doc_ids = (entry.base, entry.base + entry.span)  # unless less of them is known
+        problem = Problem("segment", message, "segments", segment=entry.id, table=table, doc_ids=doc_ids)
         self._found(Problem(**{**vars(problem), **where}))
 
     def _report_piece(self, message: str, piece: Piece) -> None:
@@ -362,13 +362,13 @@ class SegmentCheck:
                 "expected the bytes that its table's entries give, found others", self._pieces[key]
             )
 
-    def differ(self, message: str, table: str, numbers: np.ndarray | None = None) -> None:
-        """Report a table that does not agree with what it follows from; numbers: relative, of documents."""
-        if numbers is None or not len(numbers):
+    def differ(self, message: str, table: str, doc_ids: np.ndarray | None = None) -> None:
+        """Report a table that does not agree with what it follows from; doc ids: relative, of documents."""
+        if doc_ids is None or not len(doc_ids):
             self._report(message, table)
             return
         base = self._entry.base
-        self._report(message, table, numbers=(base + int(numbers.min()), base + int(numbers.max()) + 1))
+        self._report(message, table, doc_ids=(base + int(doc_ids.min()), base + int(doc_ids.max()) + 1))
 
 
 def _are_equal(stored: memoryview, value: bytes) -> bool:

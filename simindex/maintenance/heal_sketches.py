@@ -25,8 +25,8 @@ from simindex.queries.scheme import Scheme
 
 
 def sketch_rows(bands: int) -> np.dtype[np.void]:
-    """Return the type of sketches that were saved: an absolute number, and whether its seal is lost."""
-    fields = ("number", "i8"), ("words", "u8", (bands,)), ("fingerprint", "u8"), ("by_tables", "?")
+    """Return the type of sketches that were saved: an absolute doc id, and whether its seal is lost."""
+    fields = ("doc_id", "i8"), ("words", "u8", (bands,)), ("fingerprint", "u8"), ("by_tables", "?")
     return np.dtype([*fields], align=True)
 
 
@@ -34,13 +34,13 @@ class SegmentRemains:
     """What is left of one segment.
 
     Attributes:
-        key_numbers, key_hashes: int64 absolute, and uint64: entries of the key table whose seals fit.
+        key_doc_ids, key_hashes: int64 absolute, and uint64: entries of the key table whose seals fit.
         is_lost: whether its one value is damaged or missing."""
 
     def __init__(self, scheme: Scheme, entry: SegmentEntry, values: dict[bytes, memoryview]) -> None:
         self._scheme, self._entry, self._values = scheme, entry, values
         self._tables = scheme.tables
-        self.key_numbers = np.empty(0, dtype=np.int64)
+        self.key_doc_ids = np.empty(0, dtype=np.int64)
         self.key_hashes = np.empty(0, dtype=np.uint64)
         self.is_key_table_whole = False
         self.is_lost = True
@@ -49,10 +49,10 @@ class SegmentRemains:
 
     def _load(self) -> None:
         with suppress(CorruptIndexError):
-            self.key_hashes, numbers = self._table(KEY_TABLE)
+            self.key_hashes, doc_ids = self._table(KEY_TABLE)
             self.is_lost = False
-            self.key_numbers = numbers + self._entry.base
-            self.is_key_table_whole = len(numbers) == self._entry.num_keys
+            self.key_doc_ids = doc_ids + self._entry.base
+            self.is_key_table_whole = len(doc_ids) == self._entry.num_keys
 
     def missing(self) -> list[Piece]:
         """Return the chunks of tables and sketches, or the one value, that are not there."""
@@ -73,11 +73,11 @@ class SegmentRemains:
         return True
 
     def _table(self, table: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys and relative numbers, int64, of the entries of a table whose seals fit."""
+        """Return keys and relative doc ids, int64, of the entries of a table whose seals fit."""
         parts = [(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))]
-        parts += [(keys, numbers.astype(np.int64)) for keys, numbers in self._stored.entries(table)]
-        keys, numbers = map(np.concatenate, zip(*parts, strict=True))
-        return keys, numbers
+        parts += [(keys, doc_ids.astype(np.int64)) for keys, doc_ids in self._stored.entries(table)]
+        keys, doc_ids = map(np.concatenate, zip(*parts, strict=True))
+        return keys, doc_ids
 
     def samples(self, earlier: SegmentSamples, leaders: Iterable[int]) -> SegmentSamples:
         """Return the entries of the shingle table whose seals fit, and those of earlier leaders."""
@@ -87,28 +87,28 @@ class SegmentRemains:
     # ---- rows ----
 
     def rows(self, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-        """Return the `sketch_rows` that can be had, in order, for records of known numbers and key hashes."""
+        """Return the `sketch_rows` that can be had, in order, for records of known doc ids and key hashes."""
         found = self._confirmed(known, hashes) if self.is_lost else self._of_chunks()
         rows = np.concatenate([np.empty(0, dtype=sketch_rows(self._tables.bands)), *found])
-        _, last = np.unique(rows["number"][::-1], return_index=True)  # of one number the last
+        _, last = np.unique(rows["doc_id"][::-1], return_index=True)  # of one doc id the last
         rows = rows[len(rows) - 1 - last]
-        return rows[: np.searchsorted(rows["number"], self._entry.base + self._entry.span)]
+        return rows[: np.searchsorted(rows["doc_id"], self._entry.base + self._entry.span)]
 
     def _rows(
-        self, numbers: np.ndarray, words: np.ndarray, prints: np.ndarray, *, by_tables: bool = False
+        self, doc_ids: np.ndarray, words: np.ndarray, prints: np.ndarray, *, by_tables: bool = False
     ) -> np.ndarray:
-        rows = np.empty(len(numbers), dtype=sketch_rows(self._tables.bands))
-        rows["number"] = numbers.astype(np.int64) + self._entry.base
+        rows = np.empty(len(doc_ids), dtype=sketch_rows(self._tables.bands))
+        rows["doc_id"] = doc_ids.astype(np.int64) + self._entry.base
         rows["words"], rows["fingerprint"], rows["by_tables"] = words, prints, by_tables
         return rows
 
     def _of_chunks(self) -> list[np.ndarray]:
         """Return the sketches of sound blocks, behind those that the tables have where a block is not."""
-        by_tables: _ByNumber | None = None
+        by_tables: _ByDocId | None = None
         found = list[np.ndarray]()
         for key, chunk in self._stored.chunks(self._tables.count):
             if chunk is None or not chunk.is_sound.all():
-                by_tables = by_tables or _ByNumber(self._scheme, self._table)
+                by_tables = by_tables or _ByDocId(self._scheme, self._table)
             if chunk is None:
                 continue
             found.append(self._rows_of(chunk, chunk.is_sound))
@@ -119,7 +119,7 @@ class SegmentRemains:
 
     def _rows_of(self, chunk: Chunk, blocks: np.ndarray) -> np.ndarray:
         rows = chunk.rows_of(blocks)
-        return self._rows(chunk.numbers[rows], chunk.words[rows], chunk.fingerprints[rows])
+        return self._rows(chunk.doc_ids[rows], chunk.words[rows], chunk.fingerprints[rows])
 
     def _confirmed(self, known: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:
         """Return the sketches of a damaged segment of one value that its tables confirm."""
@@ -127,41 +127,41 @@ class SegmentRemains:
         whole = None if value is None else read_whole_segment(self._tables, self._entry, value)
         if whole is None or not _is_of(whole.tables[KEY_TABLE], self._entry.base, known, hashes):
             return []
-        numbers, prints, is_kept = _confirmed_rows(self._scheme, self._entry.span, whole)
-        _, first = np.unique(numbers[is_kept], return_index=True)
+        doc_ids, prints, is_kept = _confirmed_rows(self._scheme, self._entry.span, whole)
+        _, first = np.unique(doc_ids[is_kept], return_index=True)
         rows = np.flatnonzero(is_kept)[first]
-        return [self._rows(numbers[rows], whole.words[rows], prints[rows], by_tables=True)]
+        return [self._rows(doc_ids[rows], whole.words[rows], prints[rows], by_tables=True)]
 
 
-class _ByNumber:
+class _ByDocId:
     """What sound blocks of the tables of a segment say of its sketches: band words, then the fingerprint."""
 
     def __init__(self, scheme: Scheme, table: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
         tables = scheme.tables
         columns = [(band, *table(FIRST_BAND_TABLE + band)) for band in range(tables.bands)]
         for place in range(tables.permutations):
-            keys, numbers = table(tables.first_permutation + place)
-            columns.append((tables.bands, _unpermuted(scheme, place, keys), numbers))
-        self._numbers = distinct(np.concatenate([numbers for *_, numbers in columns]))
-        self._values = np.zeros((len(self._numbers), tables.bands + 1), dtype=np.uint64)
+            keys, doc_ids = table(tables.first_permutation + place)
+            columns.append((tables.bands, _unpermuted(scheme, place, keys), doc_ids))
+        self._doc_ids = distinct(np.concatenate([doc_ids for *_, doc_ids in columns]))
+        self._values = np.zeros((len(self._doc_ids), tables.bands + 1), dtype=np.uint64)
         self._has = np.zeros(self._values.shape, dtype=bool)
         self._has[:, -1] = not tables.permutations
-        for column, keys, numbers in columns:
-            at = np.searchsorted(self._numbers, numbers)
+        for column, keys, doc_ids in columns:
+            at = np.searchsorted(self._doc_ids, doc_ids)
             self._values[at, column], self._has[at, column] = keys, True
 
     def whole(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return numbers, words and fingerprints of the sketches of which everything is known."""
+        """Return doc ids, words and fingerprints of the sketches of which everything is known."""
         is_whole = self._has.all(axis=1)
-        return self._numbers[is_whole], self._values[is_whole, :-1], self._values[is_whole, -1]
+        return self._doc_ids[is_whole], self._values[is_whole, :-1], self._values[is_whole, -1]
 
     def put_into(self, chunk: Chunk) -> Chunk:
         """Return a chunk with all that is known in the place of what it says."""
-        if not len(self._numbers):
+        if not len(self._doc_ids):
             return chunk
-        at = np.searchsorted(self._numbers, chunk.numbers)
-        at[at == len(self._numbers)] = 0
-        has = self._has[at] & (self._numbers[at] == chunk.numbers)[:, None]
+        at = np.searchsorted(self._doc_ids, chunk.doc_ids)
+        at[at == len(self._doc_ids)] = 0
+        has = self._has[at] & (self._doc_ids[at] == chunk.doc_ids)[:, None]
         values = np.where(has, self._values[at], np.column_stack([chunk.words, chunk.fingerprints]))
         words, prints = np.ascontiguousarray(values[:, :-1]), np.ascontiguousarray(values[:, -1])
         return chunk._replace(words=words, fingerprints=prints)
@@ -173,10 +173,10 @@ _SECTOR = 512
 def _confirmed_rows(
     scheme: Scheme, span: int, whole: WholeSegment
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return number and fingerprint of each row of a segment of one value, and which rows its tables confirm,
+    """Return doc id and fingerprint of each row of a segment of one value, and which rows its tables confirm,
     where no seal shows what is damaged.
 
-    A word of a row is a key of its band's table under the row's number, and its fingerprint one of each
+    A word of a row is a key of its band's table under the row's doc id, and its fingerprint one of each
     permutation table. Damage comes in sectors: one in which more words are contradicted than confirmed, of
     rows or of a table, is damaged, and says nothing. A row is taken where at least half of its words are
     confirmed, no other lies in a damaged sector, none is contradicted by a sound one, and two places say the
@@ -186,20 +186,20 @@ def _confirmed_rows(
     behind = tables.first_permutation + tables.permutations
     bands = [_Table(*table, span) for table in whole.tables[FIRST_BAND_TABLE:][: tables.bands]]
     permuted = [_Table(*table, span) for table in whole.tables[tables.first_permutation : behind]]
-    found = [table.numbers for table in (*bands, *permuted)]
+    found = [table.doc_ids for table in (*bands, *permuted)]
     named, counts = np.unique(np.concatenate([*found, np.empty(0, np.int64)]), return_counts=True)
-    named, numbers = named[counts > 1], whole.numbers.astype(np.int64)
-    if len(named) == len(numbers):
-        numbers = named  # rows lie in the order of their numbers
+    named, doc_ids = named[counts > 1], whole.doc_ids.astype(np.int64)
+    if len(named) == len(doc_ids):
+        doc_ids = named  # rows lie in the order of their doc ids
 
     has, is_same = np.zeros(words.shape, bool), np.zeros(words.shape, bool)
-    sectors = np.zeros((4, *words.shape), dtype=np.int64)  # of a word's ends; of its key, and the number
+    sectors = np.zeros((4, *words.shape), dtype=np.int64)  # of a word's ends; of its key, and the doc id
     begin = _address(words) + 8 * np.arange(words.size, dtype=np.int64).reshape(words.shape)
     sectors[0], sectors[1] = begin // _SECTOR, (begin + 7) // _SECTOR
     for band, table in enumerate(bands):
-        has[:, band], at = table.places(numbers)
+        has[:, band], at = table.places(doc_ids)
         is_same[:, band] = has[:, band] & (table.keys[at] == words[:, band]) & (words[:, band] != 0)
-        sectors[2, :, band], sectors[3, :, band] = table.key_sectors[at], table.number_sectors[at]
+        sectors[2, :, band], sectors[3, :, band] = table.key_sectors[at], table.doc_id_sectors[at]
     ids, places = np.unique(sectors, return_inverse=True)
     sectors, is_other = places.reshape(sectors.shape), has & ~is_same
     votes = np.zeros(len(ids), dtype=np.int64)
@@ -213,50 +213,50 @@ def _confirmed_rows(
 
     has_words = has.any(axis=1) | words.any(axis=1)
 
-    said = np.zeros((2 + len(permuted), len(numbers)), dtype=np.uint64)
+    said = np.zeros((2 + len(permuted), len(doc_ids)), dtype=np.uint64)
     said[0] = whole.fingerprints if permuted else 0
     for place, table in enumerate(permuted, 1):
-        is_there, at = table.places(numbers)
+        is_there, at = table.places(doc_ids)
         said[place] = np.where(is_there, _unpermuted(scheme, place - 1, table.keys)[at], np.uint64(0))
     said.sort(axis=0)  # what two places say stands side by side
     is_twice = (said[1:] == said[:-1]) & (said[1:] != 0)
-    prints = said[1:][is_twice.argmax(axis=0), np.arange(len(numbers))]
+    prints = said[1:][is_twice.argmax(axis=0), np.arange(len(doc_ids))]
     is_print, has_print = is_twice.any(axis=0), said.any(axis=0)
     is_kept = (agrees | ~has_words) & (is_print | ~has_print) & (agrees | is_print)
-    return numbers, np.where(is_print, prints, np.uint64(0)), is_kept
+    return doc_ids, np.where(is_print, prints, np.uint64(0)), is_kept
 
 
 class _Table:
-    """The entries of a table whose numbers it names once, ascending, and the sectors in which they lie."""
+    """The entries of a table whose doc ids it names once, ascending, and the sectors in which they lie."""
 
-    def __init__(self, keys: np.ndarray, numbers: np.ndarray, span: int) -> None:
-        found, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+    def __init__(self, keys: np.ndarray, doc_ids: np.ndarray, span: int) -> None:
+        found, first, counts = np.unique(doc_ids, return_index=True, return_counts=True)
         is_taken = (counts == 1) & (found < span)
-        self.numbers, first = found[is_taken].astype(np.int64), first[is_taken]
+        self.doc_ids, first = found[is_taken].astype(np.int64), first[is_taken]
         # One more, for `places` of what is not there.
         self.keys = np.append(keys[first], np.uint64(0))
         self.key_sectors = np.append((_address(keys) + 8 * first) // _SECTOR, 0)
-        self.number_sectors = np.append((_address(numbers) + 4 * first) // _SECTOR, 0)
+        self.doc_id_sectors = np.append((_address(doc_ids) + 4 * first) // _SECTOR, 0)
 
-    def places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which numbers it has, and their places in `keys`."""
-        at = np.searchsorted(self.numbers, numbers)
-        has: np.ndarray = np.equal(np.append(self.numbers, -2)[at], numbers)
-        return has, np.where(has, at, len(self.numbers))
+    def places(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which doc ids it has, and their places in `keys`."""
+        at = np.searchsorted(self.doc_ids, doc_ids)
+        has: np.ndarray = np.equal(np.append(self.doc_ids, -2)[at], doc_ids)
+        return has, np.where(has, at, len(self.doc_ids))
 
 
 def _address(array: np.ndarray) -> int:
     return int(array.ctypes.data)
 
 
-def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, numbers: np.ndarray, hashes: np.ndarray) -> bool:
+def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, doc_ids: np.ndarray, hashes: np.ndarray) -> bool:
     """Whether an eighth of a key table fits the records that it names: of another segment's nothing does."""
-    if not len(numbers):
+    if not len(doc_ids):
         return False
     found = table[1].astype(np.int64) + base
-    at = np.minimum(np.searchsorted(numbers, found), len(numbers) - 1)
-    is_same = (numbers[at] == found) & (hashes[at] == table[0])
-    return 8 * int(is_same.sum()) >= min(len(numbers), len(found))
+    at = np.minimum(np.searchsorted(doc_ids, found), len(doc_ids) - 1)
+    is_same = (doc_ids[at] == found) & (hashes[at] == table[0])
+    return 8 * int(is_same.sum()) >= min(len(doc_ids), len(found))
 
 
 def _unpermuted(scheme: Scheme, table: int, keys: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from simindex.checks import require_callable, require_conflict
 from simindex.config import Config, SimHashConfig, both_values, differing_fields
 from simindex.errors import ArgumentTypeError, ArgumentValueError, ConfigMismatchError, SimIndexError, damaged
 from simindex.format.bulk import NO_LEADER, Records, decode_records
-from simindex.format.keys import NUMBER_KEY_BYTES, numbers_of
+from simindex.format.keys import DOC_ID_KEY_BYTES, doc_ids_of
 from simindex.format.layout import Layout
 from simindex.format.meta import Manifest
 from simindex.format.packed import Packed
@@ -109,12 +109,12 @@ def store_documents(
     return session.change(gather)
 
 
-def _runs_of_touches(documents: NewDocuments, numbers: np.ndarray) -> dict[tuple[int, int], int]:
+def _runs_of_touches(documents: NewDocuments, doc_ids: np.ndarray) -> dict[tuple[int, int], int]:
     """Return the runs that touched documents lie in beside those of their commit, as `Pending.runs`."""
     touched: dict[int, list[int]] = {}
-    for number, last in zip(numbers.tolist(), documents.seen_at or (), strict=True):
+    for doc_id, last in zip(doc_ids.tolist(), documents.seen_at or (), strict=True):
         if last is not None:
-            touched.setdefault(last, []).append(number)
+            touched.setdefault(last, []).append(doc_id)
     return {(time, first): behind for time, some in touched.items() for first, behind in side_by_side(some)}
 
 
@@ -158,7 +158,7 @@ class Source:
                     view = self._session.reader.committed_view(txn)
                     self._require_unchanged(view.manifest)
                     keys, values = _next_records(txn, view.manifest, first)
-                    batch = self._documents(txn, view, self._numbers(keys, first), values) if keys else None
+                    batch = self._documents(txn, view, self._doc_ids(keys, first), values) if keys else None
             except SimIndexError as exc:
                 exc.located(self.path)
                 raise
@@ -170,38 +170,38 @@ class Source:
         if count != self.manifest.num_documents:
             raise damaged(f"{self.path}: expected {self.manifest.num_documents} documents, found {count}")
 
-    def _numbers(self, keys: list[bytes], first: bytes) -> np.ndarray:
-        """Return the numbers of records from their keys, from `first` on; CorruptIndexError: no such ones."""
-        are_numbers = keys[0] >= first and set(map(len, keys)) == {NUMBER_KEY_BYTES}
+    def _doc_ids(self, keys: list[bytes], first: bytes) -> np.ndarray:
+        """Return the doc ids of records from their keys, from `first` on; CorruptIndexError: no such ones."""
+        are_doc_ids = keys[0] >= first and set(map(len, keys)) == {DOC_ID_KEY_BYTES}
         octets = np.frombuffer(b"".join(keys), dtype=np.uint8)
-        numbers = numbers_of(octets.reshape(len(keys), -1)) if are_numbers else octets
-        ascend = are_numbers and bool((numbers[1:] > numbers[:-1]).all())
-        if not ascend or numbers[-1] >= self.manifest.next_number:
+        doc_ids = doc_ids_of(octets.reshape(len(keys), -1)) if are_doc_ids else octets
+        ascend = are_doc_ids and bool((doc_ids[1:] > doc_ids[:-1]).all())
+        if not ascend or doc_ids[-1] >= self.manifest.next_doc_id:
             raise damaged(
-                f"documents: expected ascending numbers below {self.manifest.next_number}, found others"
+                f"documents: expected ascending doc ids below {self.manifest.next_doc_id}, found others"
             )
-        return numbers
+        return doc_ids
 
     def _documents(
-        self, txn: ReadTransaction, view: View, numbers: np.ndarray, values: list[bytes]
+        self, txn: ReadTransaction, view: View, doc_ids: np.ndarray, values: list[bytes]
     ) -> NewDocuments:
-        records = decode_records(numbers, values, self.config.keep_shingles)
+        records = decode_records(doc_ids, values, self.config.keep_shingles)
         for _, error in records.errors:
             raise error
         has = records.present > 0
-        owners = np.where(records.leaders == NO_LEADER, numbers.astype(np.int64), records.leaders)
+        owners = np.where(records.leaders == NO_LEADER, doc_ids.astype(np.int64), records.leaders)
         owners = owners.astype(np.uint64)
         words, prints = view.directory.read_sketches(owners[has])
         samples = None
         if self._samples is not None:
             counts = records.num_shingles, records.num_sampled
-            samples = self._samples.of(txn, view, numbers, owners, counts)
+            samples = self._samples.of(txn, view, doc_ids, owners, counts)
         return saved_documents(records, self.scheme, self.manifest.sources, has, words, prints, samples)
 
     def _require_unchanged(self, manifest: Manifest) -> None:
         """Numbers are never given twice, so the same documents are there where both figures are the same."""
         known = self.manifest
-        if (manifest.next_number, manifest.num_documents) != (known.next_number, known.num_documents):
+        if (manifest.next_doc_id, manifest.num_documents) != (known.next_doc_id, known.num_documents):
             raise SimIndexError(
                 f"{self.path}: expected the state that was there at the beginning, found a later one: it was "
                 "changed, and what ends a snapshot came as well (a compaction, a fork); do it again, or of a "

@@ -23,7 +23,7 @@ from simindex.changes.session import Session
 from simindex.checks import local_path, require_callable
 from simindex.errors import CorruptIndexError, SimIndexError
 from simindex.format.bulk import NO_LEADER, Records, decode_records
-from simindex.format.keys import NUMBER_KEY_BYTES, Key, numbers_of
+from simindex.format.keys import DOC_ID_KEY_BYTES, Key, doc_ids_of
 from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, Header, Manifest, decode_header, decode_manifest
 from simindex.format.records import FLAGS_BYTES, decode_flags
 from simindex.maintenance.check_documents import runs_of, times_of_runs
@@ -115,7 +115,7 @@ class Salvage:
                 f"{where}: expected a manifest, found none in any page; restore a backup", path=where
             )
         is_reached, manifest = max(
-            found, key=lambda item: (item[0], item[1].next_number, item[1].next_segment)
+            found, key=lambda item: (item[0], item[1].next_doc_id, item[1].next_segment)
         )
         if not is_reached:
             self.notes.append(MANIFEST_LOST)
@@ -143,10 +143,10 @@ class Salvage:
         if tree is not None:
             yield from tree.entries()
 
-    def by_number(self) -> Iterator[np.ndarray]:
-        """Yield entries of unreached pages whose keys are numbers; what they are their seals send."""
+    def by_doc_id(self) -> Iterator[np.ndarray]:
+        """Yield entries of unreached pages whose keys are doc ids; what they are their seals send."""
         for entries in self._scanned(self._orphans):
-            yield entries[entries["key_bytes"] == NUMBER_KEY_BYTES]
+            yield entries[entries["key_bytes"] == DOC_ID_KEY_BYTES]
 
     def segment_values(self) -> dict[bytes, memoryview]:
         """Return the values of segments by their keys; they are not proven yet."""
@@ -252,7 +252,7 @@ def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
         return _Repair(Salvage(bare), source, send).run(destination)
 
 
-_RECORD = np.dtype([("number", "i8"), ("place", "i8"), ("length", "i8"), ("key_hash", "u8"), ("age", "i8")])
+_RECORD = np.dtype([("doc_id", "i8"), ("place", "i8"), ("length", "i8"), ("key_hash", "u8"), ("age", "i8")])
 """A record that is left: where in the file it lies, and what it says."""
 
 
@@ -281,7 +281,7 @@ class _Repair:
         self._note_lost_segments(remains)
         found = self._records(remains)
         bounds = [[entry.base, entry.base + entry.span] for entry in manifest.segments]
-        ends = [np.searchsorted(found["number"], bound).tolist() for bound in bounds]
+        ends = [np.searchsorted(found["doc_id"], bound).tolist() for bound in bounds]
         config, layout = scheme.config, scheme.tables.layout
         with making(Path(destination), _WORK, config, layout, [self._source]) as session:
             for (first, behind), part in zip(ends, remains, strict=True):
@@ -322,57 +322,57 @@ class _Repair:
     # ---- records ----
 
     def _records(self, remains: list[SegmentRemains]) -> np.ndarray:
-        """Return the records (_RECORD) that are left, in order of numbers."""
+        """Return the records (_RECORD) that are left, in order of doc ids."""
         none = np.empty(0, dtype=_RECORD)
         parts = map(self._sound, self._salvage.reached("documents"))
         reached = np.concatenate([none, *parts, self._sound_recent()])
-        reached = reached[~np.isin(reached["number"], [*self._manifest.recent.marks])]
-        found: np.ndarray = reached[self._are_live(reached["number"], remains)]
+        reached = reached[~np.isin(reached["doc_id"], [*self._manifest.recent.marks])]
+        found: np.ndarray = reached[self._are_live(reached["doc_id"], remains)]
         num_reached = len(found)
         num_removed = len(reached) - num_reached
         if num_removed:
             self._salvage.notes.append(f"{num_removed} {REMOVED_FOUND}")
-        orphans = [self._sound(entries) for entries in self._salvage.by_number()]
+        orphans = [self._sound(entries) for entries in self._salvage.by_doc_id()]
         if orphans:
             # Numbers are given once, so a mark on any page holds.
-            removed = self._removed | self._marks_of(self._salvage.by_number())
+            removed = self._removed | self._marks_of(self._salvage.by_doc_id())
             known = None if self._salvage.are_orphans_current else self._known(remains)
             unreached = np.concatenate(orphans)
             found = np.concatenate([found, unreached[self._are_evident(unreached, removed, known)]])
-        _, first = np.unique(found["number"], return_index=True)  # of one number, that which the tree reaches
+        _, first = np.unique(found["doc_id"], return_index=True)  # of one doc id, that which the tree reaches
         num_older = 0 if self._salvage.are_orphans_current else int((first >= num_reached).sum())
         if num_older:
             self._salvage.notes.append(f"{num_older} {MAYBE_OLDER}")
-        self._note_lost_touches(found["number"][first], found["age"][first])
+        self._note_lost_touches(found["doc_id"][first], found["age"][first])
         return found[first]
 
-    def _are_live(self, numbers: np.ndarray, remains: list[SegmentRemains]) -> np.ndarray:
-        """Return which numbers neither a mark nor a whole key table contradicts."""
+    def _are_live(self, doc_ids: np.ndarray, remains: list[SegmentRemains]) -> np.ndarray:
+        """Return which doc ids neither a mark nor a whole key table contradicts."""
         # Numbers are given once, so an older mark holds, and what a key table does not name its
         # segment has no more.
         marked = np.array(sorted(self._marks_of(self._salvage.reached("removed"))), dtype=np.int64)
-        are_live = ~np.isin(numbers, marked)
+        are_live = ~np.isin(doc_ids, marked)
         for entry, part in zip(self._manifest.segments, remains, strict=True):
             if part.is_key_table_whole:
-                is_own = (numbers >= entry.base) & (numbers < entry.base + entry.span)
-                are_live &= ~is_own | np.isin(numbers, part.key_numbers)
+                is_own = (doc_ids >= entry.base) & (doc_ids < entry.base + entry.span)
+                are_live &= ~is_own | np.isin(doc_ids, part.key_doc_ids)
         return are_live
 
-    def _note_lost_touches(self, numbers: np.ndarray, ages: np.ndarray) -> None:
+    def _note_lost_touches(self, doc_ids: np.ndarray, ages: np.ndarray) -> None:
         """Count records whose time is before that of a run that they lie in, as `check` does."""
         tree = self._salvage.walked.trees.get("ages")
         if tree is None or not tree.is_whole:
             return
-        _, newest = times_of_runs(runs_of(tree, self._manifest)[0], numbers)
+        _, newest = times_of_runs(runs_of(tree, self._manifest)[0], doc_ids)
         num_lost = int((ages < newest).sum())
         if num_lost:
             self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
 
     def _sound(self, entries: np.ndarray) -> np.ndarray:
         """Return the records (_RECORD) among some entries."""
-        is_number = (entries["key_bytes"] == NUMBER_KEY_BYTES) & (entries["octets"][:, 0] < 128)
-        entries = entries[is_number]
-        return self._sound_at(numbers_of(entries["octets"]), entries)
+        is_doc_id = (entries["key_bytes"] == DOC_ID_KEY_BYTES) & (entries["octets"][:, 0] < 128)
+        entries = entries[is_doc_id]
+        return self._sound_at(doc_ids_of(entries["octets"]), entries)
 
     def _sound_recent(self) -> np.ndarray:
         """Return the sound records (_RECORD) of the manifest; their places are below 0, from its last."""
@@ -381,46 +381,46 @@ class _Repair:
         places["place"] = np.arange(-len(records), 0)
         return self._sound_at(np.array([*records], dtype=np.uint64), places)
 
-    def _sound_at(self, numbers: np.ndarray, entries: np.ndarray) -> np.ndarray:
-        """Return the sound records (_RECORD) of numbers, at the places of some entries."""
-        records = self._decoded(numbers, entries)
+    def _sound_at(self, doc_ids: np.ndarray, entries: np.ndarray) -> np.ndarray:
+        """Return the sound records (_RECORD) of doc ids, at the places of some entries."""
+        records = self._decoded(doc_ids, entries)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
         found = np.empty(len(records.places), dtype=_RECORD)
-        found["number"], found["key_hash"] = numbers[records.places], records.key_hashes
+        found["doc_id"], found["key_hash"] = doc_ids[records.places], records.key_hashes
         found["age"] = records.ages
         for name in ("place", "length"):
             found[name] = entries[name][records.places]
         return found
 
-    def _decoded(self, numbers: np.ndarray, places: np.ndarray) -> Records:
+    def _decoded(self, doc_ids: np.ndarray, places: np.ndarray) -> Records:
         """Return the records at places of the file, each with its length."""
         sizes = zip(places["place"].tolist(), places["length"].tolist(), strict=True)
         recent, file = [*self._manifest.recent.records.values()], self._salvage.file
         values = [recent[at] if at < 0 else bytes(file.value(at, size)) for at, size in sizes]
-        return decode_records(numbers, values, self._scheme.config.keep_shingles)
+        return decode_records(doc_ids, values, self._scheme.config.keep_shingles)
 
     def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
-        """Return number -> hash of the key, of the documents that the key tables name."""
+        """Return doc id -> hash of the key, of the documents that the key tables name."""
         tree = self._salvage.walked.trees.get("removed")
         if tree is None or not tree.is_whole:
             self._salvage.notes.append(MARKS_LOST)
         known: dict[int, int] = {}
         for part in remains:
-            known.update(zip(part.key_numbers.tolist(), part.key_hashes.tolist(), strict=True))
+            known.update(zip(part.key_doc_ids.tolist(), part.key_hashes.tolist(), strict=True))
         return known
 
     def _are_evident(self, found: np.ndarray, removed: set[int], known: dict[int, int] | None) -> np.ndarray:
         """Return which are of no removed document: a page that no tree reaches may be of an older state."""
         are_kept = [
-            number not in removed and (known is None or known.get(number) == key_hash)
-            for number, key_hash in zip(found["number"].tolist(), found["key_hash"].tolist(), strict=True)
+            doc_id not in removed and (known is None or known.get(doc_id) == key_hash)
+            for doc_id, key_hash in zip(found["doc_id"].tolist(), found["key_hash"].tolist(), strict=True)
         ]
         return np.array(are_kept, dtype=bool)
 
     @cached_property
     def _removed(self) -> set[int]:
-        """The numbers that the tree of marks still reaches."""
-        reached = (int(n) for e in self._salvage.reached("removed") for n in numbers_of(e["octets"]))
+        """The doc ids that the tree of marks still reaches."""
+        reached = (int(n) for e in self._salvage.reached("removed") for n in doc_ids_of(e["octets"]))
         return {*reached, *self._manifest.recent.marks}
 
     def _marks_of(self, parts: Iterable[np.ndarray]) -> set[int]:
@@ -429,41 +429,41 @@ class _Repair:
         found = set[int]()
         for entries in parts:
             marks = entries[entries["length"] == FLAGS_BYTES]
-            for number, place in zip(
-                numbers_of(marks["octets"]).tolist(), marks["place"].tolist(), strict=True
+            for doc_id, place in zip(
+                doc_ids_of(marks["octets"]).tolist(), marks["place"].tolist(), strict=True
             ):
                 with suppress(CorruptIndexError):
-                    decode_flags(number, bytes(self._salvage.file.value(place, FLAGS_BYTES)))
-                    found.add(number)
+                    decode_flags(doc_id, bytes(self._salvage.file.value(place, FLAGS_BYTES)))
+                    found.add(doc_id)
         return found
 
     # ---- one segment ----
 
     def _save(self, session: Session, part: SegmentRemains, found: np.ndarray) -> None:
         """Store what is left of a segment's documents."""
-        # Leaders of earlier segments have smaller numbers, so that all ascend.
-        rows = np.concatenate([self._leaders, part.rows(found["number"], found["key_hash"])])
-        self._leaders = rows[np.isin(rows["number"], list(self._wanted_leaders))]
+        # Leaders of earlier segments have smaller doc ids, so that all ascend.
+        rows = np.concatenate([self._leaders, part.rows(found["doc_id"], found["key_hash"])])
+        self._leaders = rows[np.isin(rows["doc_id"], list(self._wanted_leaders))]
         if self._scheme.tables.has_shingles:
             self._samples = part.samples(self._samples, self._wanted_leaders)
         for first in range(0, len(found), BATCH):
             some = found[first : first + BATCH]
-            records = self._decoded(some["number"].astype(np.uint64), some)
-            store_documents(session, self._with_sketches(some["number"], records, rows))
+            records = self._decoded(some["doc_id"].astype(np.uint64), some)
+            store_documents(session, self._with_sketches(some["doc_id"], records, rows))
             self._documents += len(some)
             self._send([self._documents, max(self._manifest.num_documents, self._documents)])
-        self._note_lost(part, found["number"])
+        self._note_lost(part, found["doc_id"])
 
-    def _with_sketches(self, numbers: np.ndarray, records: Records, rows: np.ndarray) -> NewDocuments:
+    def _with_sketches(self, doc_ids: np.ndarray, records: Records, rows: np.ndarray) -> NewDocuments:
         """Return documents with those of their sketches that are left."""
         is_own = records.leaders == NO_LEADER
-        owners = np.where(is_own, numbers, records.leaders)
-        at = np.searchsorted(rows["number"], owners)
-        has = (records.present > 0) & (np.append(rows["number"], -1)[at] == owners)
+        owners = np.where(is_own, doc_ids, records.leaders)
+        at = np.searchsorted(rows["doc_id"], owners)
+        has = (records.present > 0) & (np.append(rows["doc_id"], -1)[at] == owners)
         lost = np.flatnonzero(~has & (records.present > 0)).tolist()
         self._num_without += len(lost)
         self._without += [records.keys[place] for place in lost[: _MOST_NAMED - len(self._without)]]
-        self._sketches += len(numbers) - len(lost)
+        self._sketches += len(doc_ids) - len(lost)
         self._by_tables += int(rows["by_tables"][at[has & is_own]].sum())
         samples = None
         if self._scheme.tables.has_shingles:
@@ -473,13 +473,13 @@ class _Repair:
         words, prints = rows["words"][at[has]], rows["fingerprint"][at[has]]
         return saved_documents(records, self._scheme, self._manifest.sources, has, words, prints, samples)
 
-    def _note_lost(self, part: SegmentRemains, numbers: np.ndarray) -> None:
-        """Take note of numbers in the key table that have neither a record nor a mark."""
-        lost = np.setdiff1d(part.key_numbers, numbers).tolist()
-        for number in lost:
-            if number in self._removed:
+    def _note_lost(self, part: SegmentRemains, doc_ids: np.ndarray) -> None:
+        """Take note of doc ids in the key table that have neither a record nor a mark."""
+        lost = np.setdiff1d(part.key_doc_ids, doc_ids).tolist()
+        for doc_id in lost:
+            if doc_id in self._removed:
                 continue
-            if self._lost and self._lost[-1][1] == number:
-                self._lost[-1] = self._lost[-1][0], number + 1
+            if self._lost and self._lost[-1][1] == doc_id:
+                self._lost[-1] = self._lost[-1][0], doc_id + 1
             else:
-                self._lost.append((number, number + 1))
+                self._lost.append((doc_id, doc_id + 1))

@@ -26,7 +26,7 @@ class Problem:
         chunk, block: numbers of the chunk in the table, and of the sealed block in the chunk.
         first_key, behind_key: database keys in hexadecimal, from the first to before the other: what a page
             or a value holds.
-        numbers: (first, behind) of the documents concerned, by the numbers in which they were inserted.
+        doc_ids: (first, behind) of the documents concerned, by the numbers in which they were inserted.
         documents: keys of documents concerned, as far as they are known; some of them where there are many.
     """
 
@@ -40,7 +40,7 @@ class Problem:
     block: int | None = None
     first_key: str | None = None
     behind_key: str | None = None
-    numbers: tuple[int, int] | None = None
+    doc_ids: tuple[int, int] | None = None
     documents: tuple[Key, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,8 +55,8 @@ class Problem:
             if value is not None:
                 where.append(f"{name} {value}")
         what = f"{', '.join(where)}: {self.message}"
-        if self.numbers is not None:
-            what += f"; documents {self.numbers[0]} to {self.numbers[1] - 1} by number"
+        if self.doc_ids is not None:
+            what += f"; documents {self.doc_ids[0]} to {self.doc_ids[1] - 1} by number"
         elif self.first_key and self.behind_key:
             what += f"; keys {self.first_key} to before {self.behind_key}"
         elif self.first_key:
@@ -129,7 +129,7 @@ class RepairReport:
         without_sketch: keys of saved documents that have lost their sketch: they are stored, but are similar
             to nothing until they are inserted again; the first thousand.
         expected_documents: that there were, as the manifest says.
-        lost: (first, behind) of the numbers of documents whose records are lost, as far as the key tables
+        lost: (first, behind) of the doc ids whose records are lost, as far as the key tables
             tell which there were; the first thousand ranges.
         num_lost: how many documents of the expected ones were not saved.
         notes: what else was not to be had, and what stood in for it.

@@ -136,13 +136,13 @@ class StoredSegment:
     def chunks(self, table: int) -> Iterator[tuple[bytes, Chunk | None]]:
         """Yield key and rows (``None``: missing) of each chunk of a table, or of the sketches behind them."""
         if self.whole is not None:
-            words, prints, numbers = self.whole.words, self.whole.fingerprints, self.whole.numbers
+            words, prints, doc_ids = self.whole.words, self.whole.fingerprints, self.whole.doc_ids
             if table < self._geometry.count:
-                words, numbers = self.whole.tables[table]
-            if len(numbers):  # copies, for they lie anywhere in the value
-                arrays = words.reshape(len(numbers), -1).copy(), prints.copy(), numbers.copy()
+                words, doc_ids = self.whole.tables[table]
+            if len(doc_ids):  # copies, for they lie anywhere in the value
+                arrays = words.reshape(len(doc_ids), -1).copy(), prints.copy(), doc_ids.copy()
                 no_seals, is_sound = np.empty(0, dtype=np.uint64), np.ones(1, dtype=bool)
-                yield whole_segment_key(self._entry.id), Chunk(*arrays, no_seals, is_sound, len(numbers))
+                yield whole_segment_key(self._entry.id), Chunk(*arrays, no_seals, is_sound, len(doc_ids))
             return
         column = self._geometry.columns(self._entry)[table]
         for piece in pieces_of_column(self._entry, column):
@@ -150,26 +150,26 @@ class StoredSegment:
             yield piece.key, None if value is None else read_chunk(piece.key, column, piece.entries, value)
 
     def entries(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, numbers) of a sorted table, a chunk at a time."""
-        return ((words[:, 0], numbers) for words, _, numbers in self._sound(table))
+        """Yield (keys, doc ids) of a sorted table, a chunk at a time."""
+        return ((words[:, 0], doc_ids) for words, _, doc_ids in self._sound(table))
 
     def sketches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (words, fingerprints, numbers) of the sketch column, a chunk at a time."""
+        """Yield (words, fingerprints, doc ids) of the sketch column, a chunk at a time."""
         return self._sound(self._geometry.count)
 
     def _sound(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield what is in sound blocks, ascends, and is of numbers in the segment."""
+        """Yield what is in sound blocks, ascends, and is of doc ids in the segment."""
         is_sketches, last = table == self._geometry.count, -1
         for place, (_, chunk) in enumerate(self.chunks(table)):
             if chunk is None:
                 self._note(table, place)
                 continue
-            order, is_sound = chunk.numbers if is_sketches else chunk.words[:, 0], chunk.is_sound.copy()
+            order, is_sound = chunk.doc_ids if is_sketches else chunk.words[:, 0], chunk.is_sound.copy()
             every = np.arange(len(order))
             while True:
                 rows = slice(None) if is_sound.all() else chunk.rows_of(is_sound)
-                taken, numbers = order[rows], chunk.numbers[rows]
-                is_wrong = numbers >= self._entry.span
+                taken, doc_ids = order[rows], chunk.doc_ids[rows]
+                is_wrong = doc_ids >= self._entry.span
                 is_wrong[1:] |= taken[1:] <= taken[:-1] if is_sketches else taken[1:] < taken[:-1]
                 is_wrong[:1] |= bool(len(taken)) and int(taken[0]) < last + is_sketches
                 if not is_wrong.any():
@@ -179,7 +179,7 @@ class StoredSegment:
                 self._note(table, place, block)
             if len(taken):
                 last = int(taken[-1])
-                yield chunk.words[rows], chunk.fingerprints[rows if is_sketches else []], numbers
+                yield chunk.words[rows], chunk.fingerprints[rows if is_sketches else []], doc_ids
 
     def _note(self, table: int, chunk: int, block: int | None = None) -> None:
         name = self._geometry.name(table)
@@ -214,7 +214,7 @@ class Digest:
 
 
 Entries = Iterable[tuple[np.ndarray, np.ndarray]]
-"""Keys and relative numbers of the shingle table, in parts."""
+"""Keys and relative doc ids of the shingle table, in parts."""
 
 Counts = tuple[np.ndarray, np.ndarray]
 """Distinct and sampled shingles of each document, as their records have them: uint32."""
@@ -227,22 +227,22 @@ class SegmentSamples:
         self, base: int, entries: Entries, earlier: SegmentSamples | None = None, leaders: Iterable[int] = ()
     ) -> None:
         """Take entries; `earlier`: of the segment before, of whose documents the `leaders` stay."""
-        parts = [(hashes_of_shingle_keys(keys), numbers.copy()) for keys, numbers in entries]
+        parts = [(hashes_of_shingle_keys(keys), doc_ids.copy()) for keys, doc_ids in entries]
         hashes = np.concatenate([np.empty(0, dtype=np.uint64), *(part for part, _ in parts)])
-        numbers = np.concatenate([np.empty(0, dtype=np.uint32), *(part for _, part in parts)])
-        order = np.lexsort((hashes, numbers))
-        self._hashes, self._numbers = hashes[order], numbers[order].astype(np.uint64) + np.uint64(base)
+        doc_ids = np.concatenate([np.empty(0, dtype=np.uint32), *(part for _, part in parts)])
+        order = np.lexsort((hashes, doc_ids))
+        self._hashes, self._doc_ids = hashes[order], doc_ids[order].astype(np.uint64) + np.uint64(base)
         if earlier is not None:
-            # Leaders come before their copies, so that all numbers ascend.
-            stays = np.isin(earlier._numbers, np.fromiter(leaders, dtype=np.uint64))
+            # Leaders come before their copies, so that all doc ids ascend.
+            stays = np.isin(earlier._doc_ids, np.fromiter(leaders, dtype=np.uint64))
             self._hashes = np.concatenate([earlier._hashes[stays], self._hashes])
-            self._numbers = np.concatenate([earlier._numbers[stays], self._numbers])
+            self._doc_ids = np.concatenate([earlier._doc_ids[stays], self._doc_ids])
 
-    def of(self, numbers: np.ndarray, counts: Counts, one_in: int) -> tuple[Samples, np.ndarray]:
-        """Return the samples that lie under some numbers, in any order, and which of them (left empty) are
+    def of(self, doc_ids: np.ndarray, counts: Counts, one_in: int) -> tuple[Samples, np.ndarray]:
+        """Return the samples that lie under some doc ids, in any order, and which of them (left empty) are
         not as the records say."""
-        firsts = np.searchsorted(self._numbers, numbers)
-        found = np.searchsorted(self._numbers, numbers, side="right") - firsts
+        firsts = np.searchsorted(self._doc_ids, doc_ids)
+        found = np.searchsorted(self._doc_ids, doc_ids, side="right") - firsts
         is_lost = found != num_entries(*counts)
         lengths = np.where(is_lost, 0, found)
         begins = np.cumsum(lengths) - lengths
@@ -252,7 +252,7 @@ class SegmentSamples:
 
 
 class StoredSamples:
-    """The samples of one snapshot, read a segment at a time, for numbers that ascend from call to call."""
+    """The samples of one snapshot, read a segment at a time, for doc ids that ascend from call to call."""
 
     def __init__(self, geometry: Geometry, one_in: int) -> None:
         self._geometry, self._one_in = geometry, one_in
@@ -260,23 +260,23 @@ class StoredSamples:
         self._samples = SegmentSamples(0, [])
 
     def of(
-        self, txn: ReadTransaction, view: View, numbers: np.ndarray, owners: np.ndarray, counts: Counts
+        self, txn: ReadTransaction, view: View, doc_ids: np.ndarray, owners: np.ndarray, counts: Counts
     ) -> Samples:
-        """Return the samples of documents; `owners`: under which numbers they lie, uint64.
+        """Return the samples of documents; `owners`: under which doc ids they lie, uint64.
 
         Raises CorruptIndexError where an entry is damaged or missing.
         """
         parts = [Samples.of([], self._one_in)]
         segments = np.array([entry.base for entry in view.manifest.segments], dtype=np.uint64)
-        own = np.searchsorted(segments, numbers, side="right") - 1
+        own = np.searchsorted(segments, doc_ids, side="right") - 1
         for place in distinct(own).tolist():
             self._read_to(txn, view, place)
             is_own = own == place
             of_own = counts[0][is_own], counts[1][is_own]
             samples, is_lost = self._samples.of(owners[is_own], of_own, self._one_in)
-            for number in numbers[is_own][is_lost].tolist():
+            for doc_id in doc_ids[is_own][is_lost].tolist():
                 raise CorruptIndexError(
-                    f"document {number}: expected its sampled shingles, found others; restore a backup, or "
+                    f"document {doc_id}: expected its sampled shingles, found others; restore a backup, or "
                     "repair the index"
                 )
             parts.append(samples)

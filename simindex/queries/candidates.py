@@ -91,34 +91,34 @@ def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted:
     rows = np.concatenate(parts)
     figures = rows["distance"], 0xFFFF - rows["agree"]
     order = figures if wanted.prefix_bits else figures[::-1]  # the last one counts first
-    rows = rows[np.lexsort((rows["number"], *order, rows["query"]))]
+    rows = rows[np.lexsort((rows["doc_id"], *order, rows["query"]))]
     return found._replace(matches=rows.tobytes())
 
 
 def _stored_sketches(
-    view: View, numbers: np.ndarray, halves: np.ndarray, needs: int
+    view: View, doc_ids: np.ndarray, halves: np.ndarray, needs: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (numbers, words, fingerprints) of the stored sketches that have a half in `needs`; sketches that
     a merge has dropped are left out."""
-    numbers = numbers[halves & needs != 0]
-    words = np.empty((len(numbers), view.scheme.tables.bands), dtype=np.uint64)
-    fingerprints, is_there = np.empty(len(numbers), dtype=np.uint64), np.ones(len(numbers), dtype=bool)
+    doc_ids = doc_ids[halves & needs != 0]
+    words = np.empty((len(doc_ids), view.scheme.tables.bands), dtype=np.uint64)
+    fingerprints, is_there = np.empty(len(doc_ids), dtype=np.uint64), np.ones(len(doc_ids), dtype=bool)
     directory, at = view.directory, 0
     while True:
-        at += directory.run(_kernel.read_sketches, numbers[at:], words[at:], fingerprints[at:])
-        if at == len(numbers):
+        at += directory.run(_kernel.read_sketches, doc_ids[at:], words[at:], fingerprints[at:])
+        if at == len(doc_ids):
             break
-        if view.has_owner(number := int(numbers[at])):
-            raise damaged(f"document {number}: expected a stored sketch, found none")
+        if view.has_owner(doc_id := int(doc_ids[at])):
+            raise damaged(f"document {doc_id}: expected a stored sketch, found none")
         is_there[at] = False
         at += 1
     if is_there.all():
-        return numbers, words, fingerprints
-    return numbers[is_there], words[is_there], fingerprints[is_there]
+        return doc_ids, words, fingerprints
+    return doc_ids[is_there], words[is_there], fingerprints[is_there]
 
 
 def _compared(
-    numbers: np.ndarray,
+    doc_ids: np.ndarray,
     words: np.ndarray,
     fingerprints: np.ndarray,
     batch: SketchBatch,
@@ -133,9 +133,9 @@ def _compared(
     if wanted.prefix_bits:
         behind = np.uint64(64 - wanted.prefix_bits)
         shares = ((words ^ batch.words[query]) >> behind == 0).any(axis=1)
-        numbers, words, fingerprints = numbers[shares], words[shares], fingerprints[shares]
-    rows = np.zeros(len(numbers), dtype=MATCHES)
-    rows["number"], rows["query"] = numbers, query
+        doc_ids, words, fingerprints = doc_ids[shares], words[shares], fingerprints[shares]
+    rows = np.zeros(len(doc_ids), dtype=MATCHES)
+    rows["doc_id"], rows["query"] = doc_ids, query
     rows["agree"] = rows["distance"] = NO_VALUE
     if present & HAS_SIGNATURE and words.shape[1]:
         rows["agree"] = equal_rows(words, batch.words[query]).sum(axis=1)

@@ -1,8 +1,8 @@
 """The index as a container: records by key, and the views of keys, values and items, as a dict has them.
 
-`Walk` reads all documents in order of number, a part at a time, and checks that none is missing: pages of
+`Walk` reads all documents in order of doc id, a part at a time, and checks that none is missing: pages of
 LMDB have no seals, and one that is lost takes its documents along without a trace. Invariant: a walk ends,
-for it meets no number that was given since it began; where nothing was changed meanwhile it met as many
+for it meets no doc id that was given since it began; where nothing was changed meanwhile it met as many
 documents as there are, or it raises.
 """
 
@@ -60,9 +60,9 @@ def record_of(view: View, key: Key) -> Record:
     return as_record(view, *view.find_stored(key))
 
 
-def as_record(view: View, number: int, stored: StoredRecord) -> Record:
-    """Return what is stored under a number as people are shown it."""
-    sketch = view.sketch_batch(number, stored)[0]
+def as_record(view: View, doc_id: int, stored: StoredRecord) -> Record:
+    """Return what is stored under a doc id as people are shown it."""
+    sketch = view.sketch_batch(doc_id, stored)[0]
     inserted_at, seen_at = _time_of(stored.inserted_at), _time_of(stored.age_from)
     return Record(stored.key, stored.metadata, inserted_at, sketch, seen_at)
 
@@ -80,7 +80,7 @@ class Walk:
     def __init__(self) -> None:
         self._first = 0
         self._behind: int | None = None
-        """The number after the last one of the state that it began in."""
+        """The doc id after the last one of the state that it began in."""
         self._count = 0
         self._seen: tuple[int, int, int] | None = None
         self._pending: Mapping[bytes, int] | None = None
@@ -100,8 +100,8 @@ class Walk:
         """Return the next live documents, up to `limit`, as (number, record); an empty list at the end."""
         self._compare(view)
         if self._behind is None:
-            self._behind = max([view.manifest.next_number - 1, *view.pending.by_key.values()]) + 1
-        found = view.numbers_from(self._first, limit, self._behind)
+            self._behind = max([view.manifest.next_doc_id - 1, *view.pending.by_key.values()]) + 1
+        found = view.records_from(self._first, limit, self._behind)
         self._count += len(found)
         if found:
             self._first = found[-1][0] + 1
@@ -110,10 +110,10 @@ class Walk:
         return found
 
     def _compare(self, view: View) -> None:
-        """Take note whether the documents are those of the parts before; numbers are never given twice, so
+        """Take note whether the documents are those of the parts before; doc ids are never given twice, so
         counts tell."""
         manifest, pending = view.manifest, view.pending
-        seen = manifest.next_number, manifest.num_documents, len(pending.gone) + len(pending.by_key)
+        seen = manifest.next_doc_id, manifest.num_documents, len(pending.gone) + len(pending.by_key)
         if self._seen is not None and (seen != self._seen or pending.by_key is not self._pending):
             self._is_same = False
         self._seen, self._pending = seen, pending.by_key
@@ -134,14 +134,14 @@ def take_keys(view: View, walk: Walk) -> list[Key]:
 
 def take_records(view: View, walk: Walk) -> list[Record]:
     """Return the records of the next documents, with their sketches."""
-    return [as_record(view, number, record) for number, record in walk.part(view, _PART)]
+    return [as_record(view, doc_id, record) for doc_id, record in walk.part(view, _PART)]
 
 
 def take_fingerprints(view: View, walk: Walk) -> list[tuple[list[Key], np.ndarray]]:
     """Return the keys and fingerprints of the next documents, those without a fingerprint left out."""
     found = walk.part(view, _PART)
-    with_bits = [(number, record) for number, record in found if record.present & HAS_FINGERPRINT]
-    fingerprints = [view.sketch_batch(number, record).fingerprints[0] for number, record in with_bits]
+    with_bits = [(doc_id, record) for doc_id, record in found if record.present & HAS_FINGERPRINT]
+    fingerprints = [view.sketch_batch(doc_id, record).fingerprints[0] for doc_id, record in with_bits]
     keys = [record.key for _, record in with_bits]
     return [(keys, np.array(fingerprints, dtype=np.uint64))] if found else []
 

@@ -344,7 +344,7 @@ class ContainmentQuery(NamedTuple):
         counts_kept = config.keep_shingles and self.texts is None and self.ignore_common is None
         kept, candidates = asked.kept if counts_kept else None, list[ContainmentMatch]()
         met = self._met(view, asked, found)
-        for place, record in view.all_with(np.array([number for number, *_ in met], dtype=np.uint64)):
+        for place, record in view.all_with(np.array([doc_id for doc_id, *_ in met], dtype=np.uint64)):
             if self.where is not None and not self.where.passes(record.metadata):
                 continue
             if self.ignore_common is not None and self.texts is not None:
@@ -362,7 +362,7 @@ class ContainmentQuery(NamedTuple):
         return found
 
     def _met(self, view: View, asked: _Asked, found: ContainmentMatches) -> list[tuple[int, int, int]]:
-        """Return (number, hashes met, those of them that are sampled) of each sketch that is met."""
+        """Return (doc id, hashes met, those of them that are sampled) of each sketch that is met."""
         keys, table = shingle_keys(asked.looked_up), view.scheme.tables.shingle_table
         are_few = len(keys) <= _AT_ONCE
         if are_few:
@@ -373,10 +373,10 @@ class ContainmentQuery(NamedTuple):
             rarest = places_of_rarest(view, keys, self._most)
             found.truncated = asked.leave_out(np.setdiff1d(np.arange(len(keys)), rarest))
             met = view.directory.find_entries(table, shingle_keys(asked.looked_up), EVERY)
-        hits = Counter(met["number"].tolist())
-        of_sample = Counter(met["number"][met["query"] < asked.num_sampled].tolist())
+        hits = Counter(met["doc_id"].tolist())
+        of_sample = Counter(met["doc_id"][met["query"] < asked.num_sampled].tolist())
         least = self._least(asked)
-        each = [(number, hits[number], of_sample[number]) for number in hits if of_sample[number] >= least]
+        each = [(doc_id, hits[doc_id], of_sample[doc_id]) for doc_id in hits if of_sample[doc_id] >= least]
         if len(each) > self._most:
             found.truncated = True
             each = sorted(each, key=lambda one: (-one[1], one[0]))[: self._most]

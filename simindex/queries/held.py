@@ -93,7 +93,7 @@ class _Texts(NamedTuple):
     """Some texts by the lists of the documents that have their shingles; as the kernel takes them."""
 
     firsts: np.ndarray
-    numbers: np.ndarray
+    ordinals: np.ndarray
     lists: np.ndarray
     ends: np.ndarray
 
@@ -103,16 +103,16 @@ class _Stored:
 
     def __init__(self, view: View, threshold: float) -> None:
         self.manifest: Manifest = view.manifest
-        numbers, sizes, documents = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], list[int]()
+        doc_ids, sizes, documents = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], list[int]()
         first = 0
-        while some := view.numbers_from(first, _RECORDS_A_TIME):
-            owners = [number if record.leader is None else record.leader for number, record in some]
-            numbers.append(np.array(owners, dtype=np.uint64))
+        while some := view.records_from(first, _RECORDS_A_TIME):
+            owners = [doc_id if record.leader is None else record.leader for doc_id, record in some]
+            doc_ids.append(np.array(owners, dtype=np.uint64))
             sizes.append(np.array([record.num_shingles for _, record in some], dtype=np.uint32))
-            documents += [number for number, _ in some]
+            documents += [doc_id for doc_id, _ in some]
             first = some[-1][0] + 1
-        owners_of_all = np.concatenate(numbers)
-        self._numbers, own, counts = np.unique(owners_of_all, return_index=True, return_counts=True)
+        owners_of_all = np.concatenate(doc_ids)
+        self._doc_ids, own, counts = np.unique(owners_of_all, return_index=True, return_counts=True)
         # The documents of each sketch, that of the first behind those before.
         self._of_sketches = np.array(documents, dtype=np.uint64)[np.argsort(owners_of_all, kind="stable")]
         self._ends = np.cumsum(counts)
@@ -129,8 +129,8 @@ class _Stored:
         held = None if texts is None else self._held(texts)
         if texts is None or held is None or not len(held):
             return found
-        order, numbers, shares = self._in_order(held)
-        known = self._documents_of(view, numbers, held["number"][order])
+        order, doc_ids, shares = self._in_order(held)
+        known = self._documents_of(view, doc_ids, held["sketch"][order])
         of_texts = held["text"][order]
         firsts = np.flatnonzero(np.append(True, of_texts[1:] != of_texts[:-1]))
         ends = np.append(firsts[1:], len(order))
@@ -151,17 +151,17 @@ class _Stored:
 
     def _in_order(self, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the places of held sketches, once for each of their documents, in the order of `HeldBy`,
-        text by text; and the numbers and shares of these documents."""
-        sketches = held["number"]
+        text by text; and the doc ids and shares of these documents."""
+        sketches = held["sketch"]
         counts = np.diff(self._ends, prepend=0)[sketches]
         places = np.repeat(np.arange(len(held)), counts)
         behind = np.repeat(np.cumsum(counts) - self._ends[sketches], counts)
-        numbers = self._of_sketches[np.arange(len(places)) - behind]
+        doc_ids = self._of_sketches[np.arange(len(places)) - behind]
         sizes = self._sizes[sketches].astype(np.int64)
         shares = held["hits"] / sizes
-        order = np.lexsort((numbers, -sizes[places], -shares[places], held["text"][places]))
+        order = np.lexsort((doc_ids, -sizes[places], -shares[places], held["text"][places]))
         places = places[order]
-        return places, numbers[order], shares[places]
+        return places, doc_ids[order], shares[places]
 
     def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
         """Return texts of these hashes by the lists of documents that have them; ``None``: none has any."""
@@ -177,12 +177,12 @@ class _Stored:
         is_first = np.ones(len(keys), dtype=bool)
         np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
         begins = np.flatnonzero(is_first)
-        firsts, numbers = self._lists(view, ascending[begins])
-        if not len(numbers):
+        firsts, ordinals = self._lists(view, ascending[begins])
+        if not len(ordinals):
             return None
         of_each = np.repeat(np.arange(len(begins), dtype=np.uint32), np.diff(begins, append=len(keys)))
         lists[places[order]] = of_each
-        return _Texts(firsts, numbers, lists, np.cumsum(counts, dtype=np.uint64))
+        return _Texts(firsts, ordinals, lists, np.cumsum(counts, dtype=np.uint64))
 
     def _places_to_find(self, view: View, keys: np.ndarray) -> np.ndarray:
         """Return the places of keys that are to be sorted and found: of those that the table has, where these
@@ -194,31 +194,31 @@ class _Stored:
         return np.flatnonzero(view.directory.count_keys(table, keys))
 
     def _lists(self, view: View, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (firsts, numbers) of the documents that have each shingle key; keys ascend."""
+        """Return (firsts, ordinals) of the documents that have each shingle key; keys ascend."""
         table = view.scheme.tables.shingle_table
-        lengths, numbers = [np.zeros(1, np.int64)], [np.zeros(0, np.uint32)]
+        lengths, sketches = [np.zeros(1, np.int64)], [np.zeros(0, np.uint32)]
         counts = np.zeros(len(keys), np.uint64)
         if self._num_entries > ENTRIES_A_TIME:  # counted before, which takes half as long as to find them
             counts = view.directory.count_keys(table, keys)
         for begin, end, entries in view.directory.entries_of(table, keys, counts):
-            places, ordinals = self._live(entries["query"], entries["number"])
+            places, ordinals = self._live(entries["query"], entries["doc_id"])
             if np.any(places[1:] < places[:-1]):  # those of one segment come behind those of another
                 ordinals = ordinals[np.argsort(places, kind="stable")]
             lengths.append(np.bincount(places, minlength=end - begin))
-            numbers.append(ordinals.astype(np.uint32))
-        return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(numbers)
+            sketches.append(ordinals.astype(np.uint32))
+        return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(sketches)
 
-    def _live(self, places: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _live(self, places: np.ndarray, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the places and ordinals of the entries of documents that were not removed."""
-        stored = self._numbers
+        stored = self._doc_ids
         if not len(stored):
-            return places[:0], numbers[:0]
+            return places[:0], doc_ids[:0]
         if stored[-1] - stored[0] == len(stored) - 1:
-            ordinals = numbers - stored[0]
+            ordinals = doc_ids - stored[0]
             is_live = ordinals < len(stored)
         else:
-            ordinals = np.minimum(stored.searchsorted(numbers), len(stored) - 1)
-            is_live = stored[ordinals] == numbers
+            ordinals = np.minimum(stored.searchsorted(doc_ids), len(stored) - 1)
+            is_live = stored[ordinals] == doc_ids
         return places[is_live], ordinals[is_live]
 
     def _held(self, texts: _Texts) -> np.ndarray:
@@ -226,16 +226,16 @@ class _Stored:
         held = _grown(_kernel.count_held, HELD_DOCUMENT, *texts, self._least)
         return np.ascontiguousarray(held[np.argsort(held["text"], kind="stable")])
 
-    def _documents_of(self, view: View, numbers: np.ndarray, sketches: np.ndarray) -> list[tuple[Key, Any]]:
-        """Return key and metadata of the documents with these numbers, of these sketches."""
-        known, wanted = self._known, numbers.tolist()
-        if len(known) + len(numbers) > _MOST_KNOWN and not known.keys() >= set(wanted):
+    def _documents_of(self, view: View, doc_ids: np.ndarray, sketches: np.ndarray) -> list[tuple[Key, Any]]:
+        """Return key and metadata of the documents with these doc ids, of these sketches."""
+        known, wanted = self._known, doc_ids.tolist()
+        if len(known) + len(doc_ids) > _MOST_KNOWN and not known.keys() >= set(wanted):
             self._known = known = {}
-        for number, sketch in zip(wanted, sketches.tolist(), strict=True):
-            if number not in known:
-                for own, record in view.documents_with(int(self._numbers[sketch]), EVERY):
+        for doc_id, sketch in zip(wanted, sketches.tolist(), strict=True):
+            if doc_id not in known:
+                for own, record in view.documents_with(int(self._doc_ids[sketch]), EVERY):
                     known[own] = record.key, record.metadata
-        return [known[number] for number in wanted]
+        return [known[doc_id] for doc_id in wanted]
 
 
 def _hashes_of(documents: list[Any], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:

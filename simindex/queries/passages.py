@@ -127,12 +127,12 @@ def passages(
     asked = places_of_rarest(view, keys, max_candidates)
     table = view.scheme.tables.shingle_table
     met = view.directory.find_entries(table, np.ascontiguousarray(keys[asked]), EVERY)
-    numbers, owners, hits = np.unique(met["number"], return_inverse=True, return_counts=True)
+    doc_ids, owners, hits = np.unique(met["doc_id"], return_inverse=True, return_counts=True)
     best = np.sort(np.argsort(-hits, kind="stable")[:max_candidates])
-    found.truncated = len(asked) < len(keys) or len(best) < len(numbers)
+    found.truncated = len(asked) < len(keys) or len(best) < len(doc_ids)
     by_owner = np.split(asked[met["query"]][np.argsort(owners, kind="stable")], np.cumsum(hits)[:-1])
     runs_with = _comparing(own)
-    for place, record in view.all_with(numbers[best]):
+    for place, record in view.all_with(doc_ids[best]):
         if texts is None:
             found += _estimated(record.key, own, sampled, np.isin(places, by_owner[best[place]]), least)
             continue

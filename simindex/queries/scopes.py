@@ -2,8 +2,8 @@
 
 A question to one user, site or language of many meets the near copies of all others, too. Where these are
 more than a query compares, the documents of its own scope are compared alone. Which they are is read from the
-records when it is first needed, field by field, and goes on with what is stored later: numbers ascend and are
-never given twice, and the metadata of a number never changes. Nothing of it is stored.
+records when it is first needed, field by field, and goes on with what is stored later: doc ids ascend and are
+never given twice, and the metadata of a doc id never changes. Nothing of it is stored.
 
 Invariant: what is known of a field holds for its state and later ones; an older snapshot is not answered by
 it.
@@ -45,12 +45,12 @@ class Committed(Protocol):
     def state(self) -> tuple[int, int]:
         """What ascends with the states that a handle sees."""
 
-    def numbers_from(self, first: int, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents in order of number."""
+    def records_from(self, first: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        """Return up to `limit` live documents in order of doc id."""
 
 
 class _Field:
-    """The documents by their values of one field, up to a number; `state` is that of the snapshot. Ctrl-C may
+    """The documents by their values of one field, up to a doc id; `state` is that of the snapshot. Ctrl-C may
     end `read_on` anywhere: what was taken twice counts once."""
 
     def __init__(self) -> None:
@@ -65,25 +65,25 @@ class _Field:
         return self._sorted.shape[1] > 2 * view.manifest.num_documents + _READ_AT_ONCE
 
     def read_on(self, field: str, view: Committed) -> None:
-        """Take what was stored since. A copy counts by the number that its sketch is stored under."""
+        """Take what was stored since. A copy counts by the doc id that its sketch is stored under."""
         following = self.behind
-        while found := view.numbers_from(following, _READ_AT_ONCE):
+        while found := view.records_from(following, _READ_AT_ONCE):
             following = found[-1][0] + 1
-            for number, record in found:
+            for doc_id, record in found:
                 metadata = record.metadata
                 if not record.present or not isinstance(metadata, dict) or field not in metadata:
                     continue
-                owner = number if record.leader is None else record.leader
+                owner = doc_id if record.leader is None else record.leader
                 value = _digest(pack_metadata(metadata[field]))
                 self._last.extend((value, owner << _HALVES_BITS | record.present))
         if len(self._last) > max(_READ_AT_ONCE, self._sorted.size // 16):
             both = np.concatenate([self._sorted, self._newest().T], axis=1)
             self._sorted = np.ascontiguousarray(both[:, np.argsort(both[0], kind="stable")])
             self._last = array("Q")
-        self.behind, self.state = view.manifest.next_number, view.state
+        self.behind, self.state = view.manifest.next_doc_id, view.state
 
     def of(self, values: Iterable[bytes]) -> np.ndarray:
-        """Return `number << 2 | HAS_ bits` of the documents with such a value, of a copy its leader's."""
+        """Return `doc_id << 2 | HAS_ bits` of the documents with such a value, of a copy its leader's."""
         digests = np.array(list(map(_digest, values)), dtype=np.uint64)
         known, owners = self._sorted
         firsts, ends = (np.searchsorted(known, digests, side).tolist() for side in ("left", "right"))
@@ -113,7 +113,7 @@ class Scopes:
     def owners(
         self, view: Committed, where: Filter, *, if_known: bool = False
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return (numbers that sketches are stored under, halves that these have) of committed documents, all
+        """Return (doc ids that sketches are stored under, halves that these have) of committed documents, all
         that may pass a filter among them; ``None`` where that is not known. `if_known`: of fields that were
         read before."""
         fields = [each for each in where.fields if not if_known or each[0] in self._fields]

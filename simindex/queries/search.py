@@ -65,7 +65,7 @@ the limit of a query, 4,096, of 100,000 pages that share 60 % each took three ti
 this one as long."""
 
 EACH_SEES_ALL = 2**64 - 1
-"""No number of a document: the sketches that are searched for are not stored themselves."""
+"""No doc id: the sketches that are searched for are not stored themselves."""
 
 SCANS_PER_CANDIDATE = 64
 """A scanned entry of a permutation table costs so much less than a compared sketch."""
@@ -135,7 +135,7 @@ class BandQuery(NamedTuple):
             return results
         # From the oldest on: of equal similarities the rows' agreement says nothing more.
         rows = np.frombuffer(found.matches, dtype=MATCHES)
-        by_age = rows[np.lexsort((rows["number"], rows["query"]))]
+        by_age = rows[np.lexsort((rows["doc_id"], rows["query"]))]
         found = found._replace(matches=by_age.tobytes())
         results = matches_of(view, found, None, without, self.where, exact=True)
         cut = estimate_cut(self.threshold, view.scheme.config.num_perm, self.recall)
@@ -210,7 +210,7 @@ Query = BandQuery | FingerprintQuery
 
 def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
     """Return the matches of a stored document, without itself."""
-    number, record = view.find_stored(key)
+    doc_id, record = view.find_stored(key)
     require_comparable(view, query.compares)
     # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
     is_brought_in = record.present == HAS_FINGERPRINT or view.sources & OF_ROWS
@@ -218,8 +218,8 @@ def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
         other = Argument("by", "simhash" if record.present == HAS_FINGERPRINT else "minhash")
         found, remedy = "a sketch that was brought in without", ("take ", other)
         raise ArgumentValueError(None, half_of(query), found, remedy).at(f"key {key!r}: ")
-    batch = view.sketch_batch(number, record)
-    return query.matches(view, query.find(view, batch), without=number)[0]
+    batch = view.sketch_batch(doc_id, record)
+    return query.matches(view, query.find(view, batch), without=doc_id)[0]
 
 
 def require_comparable(view: View, compares: int) -> None:
@@ -363,13 +363,13 @@ def _first_rows(rows: bytes, results: list[Matches], room: int, most: int) -> tu
 def _with_copies(view: View, rows: bytes, limit: int) -> bytes:
     """Return rows with those of copies behind each, as far as `limit` documents of it can be wanted."""
     found = np.frombuffer(rows, dtype=MATCHES)
-    numbers: list[int] = found["number"].tolist()
-    copies = view.copies_of_each(list(dict.fromkeys(numbers)), limit)
+    doc_ids: list[int] = found["doc_id"].tolist()
+    copies = view.copies_of_each(list(dict.fromkeys(doc_ids)), limit)
     if not copies:
         return rows
-    documents = [(number, *copies.get(number, ())) for number in numbers]
+    documents = [(doc_id, *copies.get(doc_id, ())) for doc_id in doc_ids]
     found = np.repeat(found, list(map(len, documents)))
-    found["number"] = list(chain(*documents))
+    found["doc_id"] = list(chain(*documents))
     return found.tobytes()
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from simindex.config import Config
-from simindex.format.keys import number_key, number_of
+from simindex.format.keys import doc_id_key, doc_id_of
 from simindex.format.layout import ENTRY_WIDTHS, SHINGLE_WIDTHS
 from simindex.format.meta import Manifest
 from simindex.format.records import decode_record
@@ -129,9 +129,9 @@ def usual_shingles(txn: ReadTransaction, manifest: Manifest) -> int | None:
     none is known."""
     found = list[int]()
     for place in range(_PLACES):
-        first = number_key(manifest.next_number * place // _PLACES)
+        first = doc_id_key(manifest.next_doc_id * place // _PLACES)
         for key, value in islice(stored_records(txn, manifest, first), _AT_A_PLACE):
-            found.append(decode_record(number_of(key), value).num_shingles)
+            found.append(decode_record(doc_id_of(key), value).num_shingles)
     known = sorted(filter(None, found))
     if not known:
         return None

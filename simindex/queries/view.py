@@ -1,7 +1,7 @@
 """The view of a query: one snapshot, with the documents of an open transaction on top.
 
 `Reader` keeps the live segments of the last committed state between calls and loads only those that are new.
-`View` reads records by number and by key, and expands copies. Invariant: a match is reported only for a
+`View` reads records by doc id and by key, and expands copies. Invariant: a match is reported only for a
 document whose sealed record and sketch were read.
 """
 
@@ -20,7 +20,7 @@ from simindex import _kernel
 from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import table_key
-from simindex.format.keys import Key, decode_keys, encode_key, key_hash, number_key, numbered
+from simindex.format.keys import Key, decode_keys, doc_id_key, encode_key, key_hash, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.meta import DONE_PREFIX, MANIFEST_KEY, Manifest, decode_manifest
 from simindex.format.packed import Packed
@@ -76,7 +76,7 @@ class Snapshot:
 
     @cached_property
     def has_copies(self) -> bool:
-        """Whether any document may be stored under the number of an earlier one, which may be removed."""
+        """Whether any document may be stored under the doc id of an earlier one, which may be removed."""
         return any(entry.num_copies for entry in self.manifest.segments)
 
 
@@ -105,7 +105,7 @@ def stored_records(
     """Yield (database key, record) of the live documents from a key on, in order."""
     recent = manifest.recent
     behind = ((key, memoryview(record)) for key, record in recent.live_records() if key >= first)
-    items, marked = chain(txn.items("documents", first), behind), set(map(number_key, recent.marks))
+    items, marked = chain(txn.items("documents", first), behind), set(map(doc_id_key, recent.marks))
     return (item for item in items if item[0] not in marked) if marked else items
 
 
@@ -207,11 +207,11 @@ _RECORDS_A_TIME = 1_000
 
 
 class PendingView(NamedTuple):
-    """What an open transaction adds to a snapshot; `record` returns the record of one of its numbers."""
+    """What an open transaction adds to a snapshot; `record` returns the record of one of its doc ids."""
 
     segments: list[MemorySegment]
-    by_key: Mapping[bytes, int]  # to the numbers of live documents, ascending
-    gone: Set[int]  # numbers that it removed or dropped
+    by_key: Mapping[bytes, int]  # to the doc ids of live documents, ascending
+    gone: Set[int]  # doc ids that it removed or dropped
     num_removed: int
     record: Callable[[int], StoredRecord | None]
     touched: Set[int] = frozenset()
@@ -278,20 +278,20 @@ class View:
 
     # ---- records ----
 
-    def record(self, number: int) -> StoredRecord | None:
+    def record(self, doc_id: int) -> StoredRecord | None:
         """Return a document's record, or ``None`` when it was removed."""
         pending = self.pending
         if pending is not _NOTHING_PENDING:
-            if number in pending.gone:
+            if doc_id in pending.gone:
                 return None
-            found = pending.record(number)
+            found = pending.record(doc_id)
             if found is not None:
                 return found
-        value = self._stored(number)
+        value = self._stored(doc_id)
         if value is not None:
-            record = decode_record(number, value)
-            return self._touched(number, record) if pending.touched else record
-        self._require_removed(number)
+            record = decode_record(doc_id, value)
+            return self._touched(doc_id, record) if pending.touched else record
+        self._require_removed(doc_id)
         return None
 
     def live_records(self, rows: bytes) -> tuple[Sequence[int], list[Key], list[bytes | FoundRecord]]:
@@ -309,110 +309,110 @@ class View:
         if num_stored == len(records) and not gone and not snapshot.has_removed:
             return range(num_stored), keys, records  # type: ignore[return-value] # none of them is None
         live, following = list[tuple[int, Key, bytes | FoundRecord]](), iter(keys)
-        for place, (found, (number, *row)) in enumerate(zip(records, MATCH.iter_unpack(rows), strict=True)):
+        for place, (found, (doc_id, *row)) in enumerate(zip(records, MATCH.iter_unpack(rows), strict=True)):
             key = next(following) if found else ""
-            if number in gone:
+            if doc_id in gone:
                 continue
             if found is None:  # it is of an open transaction, or was removed, or is damaged
-                if (record := self.record(number)) is not None:
+                if (record := self.record(doc_id)) is not None:
                     live.append((place, record.key, (record, *row)))
                 continue
-            if snapshot.has_removed and self.removed_flags(number) and self._stored(number) is None:
+            if snapshot.has_removed and self.removed_flags(doc_id) and self._stored(doc_id) is None:
                 continue
             live.append((place, key, found))
         return [row[0] for row in live], [row[1] for row in live], [row[2] for row in live]
 
-    def _touched(self, number: int, record: StoredRecord) -> StoredRecord:
+    def _touched(self, doc_id: int, record: StoredRecord) -> StoredRecord:
         """Return a committed record as this change has touched it, if it has."""
-        if number not in self.pending.touched or record.age_from >= self.pending.time:
+        if doc_id not in self.pending.touched or record.age_from >= self.pending.time:
             return record
         return record._replace(seen_at=self.pending.time)
 
-    def stored_record(self, number: int) -> memoryview:
+    def stored_record(self, doc_id: int) -> memoryview:
         """Return the stored bytes of a live committed document. Raises CorruptIndexError where none are."""
-        value = self._stored(number)
+        value = self._stored(doc_id)
         if value is None:
-            raise self._missing(number)
+            raise self._missing(doc_id)
         return value
 
-    def _stored(self, number: int) -> memoryview | None:
-        """Return the stored bytes of a number, which a removed one must not have, unless its mark is a recent
+    def _stored(self, doc_id: int) -> memoryview | None:
+        """Return the stored bytes of a doc id, which a removed one must not have, unless its mark is a recent
         one: an older page leads to older records."""
         recent = self.manifest.recent
-        if number in recent.marks:
+        if doc_id in recent.marks:
             return None
-        if number in recent.records:
-            return memoryview(recent.records[number])
-        value = self._txn.get("documents", number_key(number))
-        if value is not None and self._snapshot.has_removed and self.removed_flags(number):
+        if doc_id in recent.records:
+            return memoryview(recent.records[doc_id])
+        value = self._txn.get("documents", doc_id_key(doc_id))
+        if value is not None and self._snapshot.has_removed and self.removed_flags(doc_id):
             raise damaged(
-                f"document {number}: expected no record of a removed document, found one",
-                key=number_key(number),
+                f"document {doc_id}: expected no record of a removed document, found one",
+                key=doc_id_key(doc_id),
             )
         return value
 
-    def _require_removed(self, number: int) -> None:
-        """A number without a record was removed; anything else is damage."""
-        if not self.removed_flags(number):
-            raise self._missing(number)
+    def _require_removed(self, doc_id: int) -> None:
+        """A doc id without a record was removed; anything else is damage."""
+        if not self.removed_flags(doc_id):
+            raise self._missing(doc_id)
 
     @staticmethod
-    def _missing(number: int) -> CorruptIndexError:
-        return damaged(f"document {number}: expected a record, found none, and it was not removed")
+    def _missing(doc_id: int) -> CorruptIndexError:
+        return damaged(f"document {doc_id}: expected a record, found none, and it was not removed")
 
-    def removed_flags(self, number: int) -> int:
-        """Return the REMOVED flags of a committed number, 0 when nothing of it is gone."""
-        if number in self.manifest.recent.marks:
-            return self.manifest.recent.marks[number]
-        value = self._txn.get("removed", number_key(number))
-        return 0 if value is None else decode_flags(number, value)
+    def removed_flags(self, doc_id: int) -> int:
+        """Return the REMOVED flags of a committed doc id, 0 when nothing of it is gone."""
+        if doc_id in self.manifest.recent.marks:
+            return self.manifest.recent.marks[doc_id]
+        value = self._txn.get("removed", doc_id_key(doc_id))
+        return 0 if value is None else decode_flags(doc_id, value)
 
-    def have_no_mark(self, numbers: np.ndarray) -> np.ndarray:
-        """Return which committed numbers are not removed."""
+    def have_no_mark(self, doc_ids: np.ndarray) -> np.ndarray:
+        """Return which committed doc ids are not removed."""
         if not self.has_marks:
-            return np.ones(len(numbers), dtype=bool)
-        each, places = np.unique(numbers, return_inverse=True)
-        return np.array([not self.removed_flags(number) for number in each.tolist()], dtype=bool)[places]
+            return np.ones(len(doc_ids), dtype=bool)
+        each, places = np.unique(doc_ids, return_inverse=True)
+        return np.array([not self.removed_flags(doc_id) for doc_id in each.tolist()], dtype=bool)[places]
 
     def removed_between(self, first: int, behind: int) -> dict[int, int]:
-        """Return number -> REMOVED flags of first..behind-1, in order."""
+        """Return doc id -> REMOVED flags of first..behind-1, in order."""
         marks = self.manifest.recent.marks
-        removed = {number: flags for number, flags in marks.items() if first <= number < behind}
+        removed = {doc_id: flags for doc_id, flags in marks.items() if first <= doc_id < behind}
         # A merge asks with every few inserts, and mostly nothing is.
-        items = self._txn.items("removed", number_key(first)) if self._txn.count("removed") else ()
-        for number, value in numbered(items, "removed", first):
-            if number >= behind:
+        items = self._txn.items("removed", doc_id_key(first)) if self._txn.count("removed") else ()
+        for doc_id, value in numbered(items, "removed", first):
+            if doc_id >= behind:
                 break
-            removed[number] = decode_flags(number, value)
+            removed[doc_id] = decode_flags(doc_id, value)
         return dict(sorted(removed.items()))
 
     def group_size(self, leader: int) -> int | None:
         """Return how many live documents share a leader's sketch; ``None`` when there was never a copy."""
-        value = self._txn.get("groups", number_key(leader))
+        value = self._txn.get("groups", doc_id_key(leader))
         return None if value is None else decode_group_size(leader, value)
 
-    def numbers_from(self, first: int, limit: int, behind: int = EVERY) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents in order of number, from `first` to `behind`; see `walk`."""
+    def records_from(self, first: int, limit: int, behind: int = EVERY) -> list[tuple[int, StoredRecord]]:
+        """Return up to `limit` live documents in order of doc id, from `first` to `behind`; see `walk`."""
         found: list[tuple[int, StoredRecord]] = []
-        # From the very first key, for a damaged one can be shorter than a number.
-        items = stored_records(self._txn, self.manifest, number_key(first) if first else b"")
-        for number, value in numbered(items, "documents", first):
-            if number >= self.manifest.next_number:
+        # From the very first key, for a damaged one can be shorter than a doc id.
+        items = stored_records(self._txn, self.manifest, doc_id_key(first) if first else b"")
+        for doc_id, value in numbered(items, "documents", first):
+            if doc_id >= self.manifest.next_doc_id:
                 raise damaged(
-                    f"document {number}: expected numbers below {self.manifest.next_number}; stored numbers "
+                    f"document {doc_id}: expected doc ids below {self.manifest.next_doc_id}; stored doc ids "
                     "are ahead of the manifest",
-                    key=number_key(number),
+                    key=doc_id_key(doc_id),
                 )
-            if number >= behind:
+            if doc_id >= behind:
                 return found
-            if number not in self.pending.gone:
-                found.append((number, self._touched(number, decode_record(number, value))))
+            if doc_id not in self.pending.gone:
+                found.append((doc_id, self._touched(doc_id, decode_record(doc_id, value))))
                 if len(found) == limit:
                     return found
-        for number in self.pending.by_key.values():
-            record = self.pending.record(number) if first <= number < behind else None
+        for doc_id in self.pending.by_key.values():
+            record = self.pending.record(doc_id) if first <= doc_id < behind else None
             if record is not None:
-                found.append((number, record))
+                found.append((doc_id, record))
                 if len(found) == limit:
                     break
         return found
@@ -421,24 +421,24 @@ class View:
 
     def runs(self) -> Iterator[Run]:
         """Yield the committed runs of ages, oldest first, without the tail that the manifest has."""
-        yield from decode_runs(self._txn.items("ages"), self.manifest.next_number)
+        yield from decode_runs(self._txn.items("ages"), self.manifest.next_doc_id)
 
     def run_behind(self, time: int, first: int) -> int | None:
-        """Return the number behind a committed run, or ``None`` when there is no such run."""
+        """Return the doc id behind a committed run, or ``None`` when there is no such run."""
         key = run_key(time, first)
         value = self._txn.get("ages", key)
-        return None if value is None else decode_run(key, value, self.manifest.next_number).behind
+        return None if value is None else decode_run(key, value, self.manifest.next_doc_id).behind
 
     # ---- keys ----
 
     def find_key(self, key: object) -> tuple[int, StoredRecord] | None:
-        """Return (number, record) of a stored key, or ``None``."""
+        """Return (doc id, record) of a stored key, or ``None``."""
         encoded = encode_key(key)
         rows = self.directory.find_rows(KEY_TABLE, table_key(key_hash(encoded)), EVERY)
         return self._of_keys(rows, [encoded]).get(0) if rows else None
 
     def find_stored(self, key: object) -> tuple[int, StoredRecord]:
-        """Return (number, record) of a stored key. Raises KeyError when there is none."""
+        """Return (doc id, record) of a stored key. Raises KeyError when there is none."""
         found = self.find_key(key)
         if found is None:
             raise KeyError(key)
@@ -447,7 +447,7 @@ class View:
     def find_keys(
         self, encoded: list[bytes] | Packed, hashes: np.ndarray
     ) -> dict[int, tuple[int, StoredRecord]]:
-        """Return place -> (number, record) for the encoded keys that are stored."""
+        """Return place -> (doc id, record) for the encoded keys that are stored."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         rows = self.directory.find_entries(KEY_TABLE, hashes, EVERY if len(encoded) == 1 else _CROWD)
         if len(encoded) > 1 and len(rows) >= _CROWD:
@@ -461,11 +461,11 @@ class View:
         """Return what `find_keys` does of rows of `MATCH` for keys with the same hash: a row's document may
         have another key than the one that was asked for."""
         found: dict[int, tuple[int, StoredRecord]] = {}
-        numbers = [number for number, *_ in MATCH.iter_unpack(rows)]
+        doc_ids = [doc_id for doc_id, *_ in MATCH.iter_unpack(rows)]
         places, keys, records = self.live_records(rows)
         for at, key, (record, place, _, _) in zip(places, keys, map(decode_found, records), strict=True):
             if encode_key(key) == encoded[place]:
-                found[place] = numbers[at], self._touched(numbers[at], record)
+                found[place] = doc_ids[at], self._touched(doc_ids[at], record)
         return found
 
     def _find_crowded(
@@ -478,16 +478,16 @@ class View:
         for place in places:
             wanted.setdefault(encoded[place], []).append(place)
         shared = distinct(hashes[[*places]])
-        for _, number in self.directory.find_keys(KEY_TABLE, shared, EVERY):
-            record = self.record(number)
+        for _, doc_id in self.directory.find_keys(KEY_TABLE, shared, EVERY):
+            record = self.record(doc_id)
             if record is not None:
-                found |= dict.fromkeys(wanted.get(encode_key(record.key), ()), (number, record))
+                found |= dict.fromkeys(wanted.get(encode_key(record.key), ()), (doc_id, record))
         return found
 
     # ---- copies ----
 
     def copies_of(self, leader: int, limit: int = EVERY) -> list[int]:
-        """Return the numbers of documents that share a leader's sketch, removed ones included."""
+        """Return the doc ids that share a leader's sketch, removed ones included."""
         return self.directory.find_key(COPY_TABLE, table_key(leader), limit)
 
     def copies_of_each(self, leaders: list[int], limit: int) -> dict[int, list[int]]:
@@ -501,34 +501,34 @@ class View:
             for leader, some in copies.items():
                 if len(some) >= limit:
                     live = self.documents_with(leader, limit)
-                    copies[leader] = [number for number, _ in live if number != leader]
+                    copies[leader] = [doc_id for doc_id, _ in live if doc_id != leader]
         return copies
 
-    def documents_with(self, number: int, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return the live documents with the sketch stored under a number: `limit` at most, 1 or more."""
-        record = self.record(number)
-        documents = [] if record is None else [(number, record)]
+    def documents_with(self, doc_id: int, limit: int) -> list[tuple[int, StoredRecord]]:
+        """Return the live documents with the sketch stored under a doc id: `limit` at most, 1 or more."""
+        record = self.record(doc_id)
+        documents = [] if record is None else [(doc_id, record)]
         if not self.has_copies:
             return documents
         room = limit - len(documents)
         # Removed copies stay in the table until the next merge: look at more than are wanted.
         wanted = room + 16
         while room:
-            copies = self.copies_of(number, wanted)
+            copies = self.copies_of(doc_id, wanted)
             live = [(copy, found) for copy in copies if (found := self.record(copy)) is not None]
             if len(live) >= room or len(copies) < wanted:
                 return documents + live[:room]
             wanted *= 4
         return documents
 
-    def all_with(self, numbers: np.ndarray) -> Iterator[tuple[int, StoredRecord]]:
-        """Yield (place, record) of all live documents with the sketches stored under some numbers, uint64,
-        ascending; in order of number. Touches of an open transaction are not in them."""
-        rows = np.zeros(len(numbers), dtype=MATCHES)
-        rows["number"], rows["query"] = numbers, np.arange(len(numbers))
+    def all_with(self, doc_ids: np.ndarray) -> Iterator[tuple[int, StoredRecord]]:
+        """Yield (place, record) of all live documents with the sketches stored under some doc ids, uint64,
+        ascending; in order of doc id. Touches of an open transaction are not in them."""
+        rows = np.zeros(len(doc_ids), dtype=MATCHES)
+        rows["doc_id"], rows["query"] = doc_ids, np.arange(len(doc_ids))
         if self.has_copies:
-            rows = np.concatenate([rows, self.directory.find_entries(COPY_TABLE, numbers, EVERY)])
-            rows = rows[np.argsort(rows["number"], kind="stable")]
+            rows = np.concatenate([rows, self.directory.find_entries(COPY_TABLE, doc_ids, EVERY)])
+            rows = rows[np.argsort(rows["doc_id"], kind="stable")]
         for first in range(0, len(rows), _RECORDS_A_TIME):
             _, _, found = self.live_records(rows[first : first + _RECORDS_A_TIME].tobytes())
             for record, place, _, _ in map(decode_found, found):
@@ -543,26 +543,26 @@ class View:
             return counts
         few = np.flatnonzero((counts > 0) & (counts <= enough))
         for first, _, entries in self.directory.entries_of(table, keys[few], counts[few]):
-            numbers, at = np.unique(entries["number"], return_inverse=True)
-            of_leaders = np.flatnonzero(self.directory.count_keys(COPY_TABLE, numbers))
-            more = np.zeros(len(numbers), dtype=np.uint64)
-            more[of_leaders] = [(self.group_size(leader) or 1) - 1 for leader in numbers[of_leaders].tolist()]
+            doc_ids, at = np.unique(entries["doc_id"], return_inverse=True)
+            of_leaders = np.flatnonzero(self.directory.count_keys(COPY_TABLE, doc_ids))
+            more = np.zeros(len(doc_ids), dtype=np.uint64)
+            more[of_leaders] = [(self.group_size(leader) or 1) - 1 for leader in doc_ids[of_leaders].tolist()]
             np.add.at(counts, few[first + entries["query"]], more[at])
         return counts
 
     def leaders(self) -> list[int]:
-        """Return the numbers under which sketches of groups of copies are stored, in order."""
-        return [number for number, _ in numbered(self._txn.items("groups", b""), "groups")]
+        """Return the doc ids under which sketches of groups of copies are stored, in order."""
+        return [doc_id for doc_id, _ in numbered(self._txn.items("groups", b""), "groups")]
 
-    def has_owner(self, number: int) -> bool:
-        """Whether a live committed document has the sketch stored under a number, its own or as a copy."""
-        return self._stored(number) is not None or self.group_size(number) is not None
+    def has_owner(self, doc_id: int) -> bool:
+        """Whether a live committed document has the sketch stored under a doc id, its own or as a copy."""
+        return self._stored(doc_id) is not None or self.group_size(doc_id) is not None
 
-    def sketch_dead(self, number: int) -> bool:
-        """Whether the sketch stored under a committed number is no longer anybody's."""
-        return bool(self.removed_flags(number) & REMOVED_SKETCH)
+    def sketch_dead(self, doc_id: int) -> bool:
+        """Whether the sketch stored under a committed doc id is no longer anybody's."""
+        return bool(self.removed_flags(doc_id) & REMOVED_SKETCH)
 
-    def sketch_batch(self, number: int, record: StoredRecord) -> SketchBatch:
+    def sketch_batch(self, doc_id: int, record: StoredRecord) -> SketchBatch:
         """Return the stored sketch of a document, as a batch of one."""
         config = self.scheme.config
         # No document has a fingerprint alone: that one was brought in.
@@ -573,7 +573,7 @@ class View:
             batch.kept[0] = decode_kept(record.kept)
         if not record.present:
             return batch
-        owner = np.array([number if record.leader is None else record.leader], dtype=np.uint64)
+        owner = np.array([doc_id if record.leader is None else record.leader], dtype=np.uint64)
         batch.words, batch.fingerprints = self.directory.read_sketches(owner)
         batch.present[0], batch.num_shingles[0] = record.present, record.num_shingles
         return batch

@@ -40,17 +40,17 @@ def num_bytes(puts: Puts) -> int:
 
 
 Entries = tuple[np.ndarray, np.ndarray]
-"""Keys, uint64, and the number of the document of each, uint32; of the shingle table NO_NUMBERS, for its keys
+"""Keys, uint64, and the doc id of each, uint32; of the shingle table NO_NUMBERS, for its keys
 have them in them."""
 
-NO_NUMBERS = np.empty(0, dtype=np.uint32)
+NO_DOC_IDS = np.empty(0, dtype=np.uint32)
 
-NO_ENTRIES: Entries = np.empty((1, 0), dtype=np.uint64), NO_NUMBERS
+NO_ENTRIES: Entries = np.empty((1, 0), dtype=np.uint64), NO_DOC_IDS
 """Of a kind that has one table, which is empty."""
 
 
 class SegmentData(NamedTuple):
-    """The documents of a segment to be written: of each kind of table keys, a row a table, and numbers
+    """The documents of a segment to be written: of each kind of table keys, a row a table, and doc ids
     relative to `base`; new sketches."""
 
     base: int
@@ -58,50 +58,50 @@ class SegmentData(NamedTuple):
     tables: list[Entries]
     words: np.ndarray
     fingerprints: np.ndarray
-    numbers: np.ndarray
+    doc_ids: np.ndarray
 
     def entry(self, segment: int) -> SegmentEntry:
         """Return what the manifest says of it."""
         counts = [keys.shape[1] if len(keys) else 0 for keys, _ in self.tables]
         keys, copies, signatures, fingerprints = counts[:_ONE_ENTRY_KINDS]
         return SegmentEntry(
-            *(segment, self.base, self.span, keys, copies, signatures, fingerprints, len(self.numbers)),
+            *(segment, self.base, self.span, keys, copies, signatures, fingerprints, len(self.doc_ids)),
             num_shingles=sum(counts[_ONE_ENTRY_KINDS:]),
         )
 
     def _sorted(self) -> Iterator[Entries]:
-        """Yield sorted keys, a row a table, and numbers of all tables; kinds that share their numbers are
+        """Yield sorted keys, a row a table, and doc ids of all tables; kinds that share their doc ids are
         sorted as one."""
         alike: list[tuple[np.ndarray, list[np.ndarray]]] = []
-        for keys, numbers in self.tables:
+        for keys, doc_ids in self.tables:
             if keys.size:
-                if not alike or alike[-1][0] is not numbers:
-                    alike.append((numbers, []))
+                if not alike or alike[-1][0] is not doc_ids:
+                    alike.append((doc_ids, []))
                 alike[-1][1].append(keys)
-        for numbers, rows in alike:
+        for doc_ids, rows in alike:
             keys = np.ascontiguousarray(np.concatenate(rows) if len(rows) > 1 else rows[0])
             ordered = np.empty(keys.shape, np.uint64)
-            positions = np.empty(keys.shape, np.uint32) if len(numbers) else None
+            positions = np.empty(keys.shape, np.uint32) if len(doc_ids) else None
             _kernel.sort_tables(keys, keys.shape[1], ordered, positions)
             if positions is None:
-                yield ordered, numbers
+                yield ordered, doc_ids
                 continue
-            # Of documents without gaps a position is its number.
-            is_gapless = numbers is self.tables[0][1] and len(numbers) == self.span
-            yield ordered, positions if is_gapless else numbers[positions]
+            # Of documents without gaps a position is its doc id.
+            is_gapless = doc_ids is self.tables[0][1] and len(doc_ids) == self.span
+            yield ordered, positions if is_gapless else doc_ids[positions]
 
     def laid_out(self) -> list[np.ndarray]:
-        """Return the arrays of a segment that is one value: keys and numbers of each table; sketches."""
+        """Return the arrays of a segment that is one value: keys and doc ids of each table; sketches."""
         arrays = []
-        for keys, numbers in self._sorted():
-            columns = [keys, numbers] if numbers.size else [keys]
+        for keys, doc_ids in self._sorted():
+            columns = [keys, doc_ids] if doc_ids.size else [keys]
             arrays.append(np.concatenate([column.view(np.uint8) for column in columns], axis=1))
-        return [*arrays, self.words, self.fingerprints, self.numbers]
+        return [*arrays, self.words, self.fingerprints, self.doc_ids]
 
     def sorted_tables(self) -> list[Entries]:
-        """Return every table's (keys, numbers), in the order of table numbers."""
+        """Return every table's (keys, doc ids), in the order of table numbers."""
         ordered = chain.from_iterable(
-            zip(keys, numbers if len(numbers) else [numbers], strict=True) for keys, numbers in self._sorted()
+            zip(keys, doc_ids if len(doc_ids) else [doc_ids], strict=True) for keys, doc_ids in self._sorted()
         )
         none = NO_ENTRIES[0][0], NO_ENTRIES[1]
         has_entries = [keys.size > 0 for keys, _ in self.tables for _ in range(len(keys))]
@@ -119,10 +119,10 @@ def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> 
         return entry, [(key, encode_whole_segment(key, data.laid_out()))]
     writer = SegmentWriter(geometry, entry)
     puts: Puts = []
-    for keys, numbers in data.sorted_tables():
-        puts += writer.add_entries(keys, numbers)
+    for keys, doc_ids in data.sorted_tables():
+        puts += writer.add_entries(keys, doc_ids)
         puts += writer.end_table()
-    puts += writer.add_sketches(data.words, data.fingerprints, data.numbers)
+    puts += writer.add_sketches(data.words, data.fingerprints, data.doc_ids)
     puts += writer.finish()
     return writer.entry, puts
 
@@ -147,11 +147,11 @@ class SegmentWriter:
         self._fences: list[np.ndarray] = []  # of the table under way
         self._filter, self._bitmap = self._next_filter(), self._next_bitmap()
 
-    def add_entries(self, keys: np.ndarray, numbers: np.ndarray) -> Puts:
-        """Take entries of the table under way, in order of key and number; all calls but the last bring whole
+    def add_entries(self, keys: np.ndarray, doc_ids: np.ndarray) -> Puts:
+        """Take entries of the table under way, in order of key and doc id; all calls but the last bring whole
         chunks."""
         table, capacity = len(self._counts), self._geometry.entries_per_chunk
-        columns = [keys, numbers] if self._geometry.widths[table][2] else [keys]
+        columns = [keys, doc_ids] if self._geometry.widths[table][2] else [keys]
         if self.is_whole:
             self._added += len(keys)
             self._arrays += columns
@@ -207,19 +207,19 @@ class SegmentWriter:
         bits = self._bitmap_bits[table] if table < len(self._bitmap_bits) else 0
         return np.zeros(1 << bits - _kernel.MIN_BITMAP_BITS, dtype=np.uint64) if bits else None
 
-    def add_sketches(self, words: np.ndarray, fingerprints: np.ndarray, numbers: np.ndarray) -> Puts:
+    def add_sketches(self, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray) -> Puts:
         """Take rows of the sketch column; the same rules hold as for entries."""
         if self.is_whole:
-            self._added += len(numbers)
-            self._arrays += words, fingerprints, numbers
+            self._added += len(doc_ids)
+            self._arrays += words, fingerprints, doc_ids
             return []
         puts: Puts = []
         table, capacity = self._geometry.count, self._geometry.sketches_per_chunk
-        for first in range(0, len(numbers), capacity):
+        for first in range(0, len(doc_ids), capacity):
             part = slice(first, first + capacity)
             key = segment_key(self.entry.id, table, self._added // capacity)
-            puts.append((key, encode_sketch_chunk(key, words[part], fingerprints[part], numbers[part])))
-            self._added += len(numbers[part])
+            puts.append((key, encode_sketch_chunk(key, words[part], fingerprints[part], doc_ids[part])))
+            self._added += len(doc_ids[part])
         return puts
 
     def finish(self) -> Puts:

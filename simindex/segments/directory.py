@@ -90,10 +90,10 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
     table_rows["bitmap_words"][mapped] = bitmaps["keys"]
 
     sketch_row = stored.nbytes - CHUNK_ROW.itemsize
-    has_numbers = [*(width > 0 for _, _, width in geometry.widths), True]
+    has_doc_ids = [*(width > 0 for _, _, width in geometry.widths), True]
     in_value = [
         _places(stored, 0, "keys"),
-        _places(stored, 0, "numbers")[has_numbers],
+        _places(stored, 0, "doc_ids")[has_doc_ids],
         _places(stored[-1:], sketch_row, "fingerprints"),
     ]
     in_memory = [
@@ -326,15 +326,15 @@ class Directory:
         return self.run(_kernel.find_keys, table, keys, most, False)
 
     def find_keys(self, table: int, keys: np.ndarray | array[int], most: int) -> list[tuple[int, int]]:
-        """Return what `find_rows` does as (place in keys, number)."""
+        """Return what `find_rows` does as (place in keys, doc id)."""
         found = self.find_rows(table, keys, most)
-        return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []
+        return [(place, doc_id) for doc_id, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_key(self, table: int, key: bytes, most: int) -> list[int]:
-        """Return the numbers of the entries of one key, its little-endian bytes, at most so many."""
+        """Return the doc ids of the entries of one key, its little-endian bytes, at most so many."""
         found = self.find_rows(table, key, most)
         # Mostly there are none, and a query asks this for each match.
-        return [number for number, _, _, _ in MATCH.iter_unpack(found)] if found else []
+        return [doc_id for doc_id, _, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_entries(self, table: int, keys: np.ndarray, most: int) -> np.ndarray:
         """Return what `find_rows` does as an array of MATCHES."""
@@ -352,14 +352,14 @@ class Directory:
             yield first, behind, self.find_entries(table, keys[first:behind], EVERY)
             first = behind
 
-    def has_shingles(self, number: int, keys: np.ndarray) -> bool:
+    def has_shingles(self, doc_id: int, keys: np.ndarray) -> bool:
         """Whether a document has an entry of each of these distinct shingle keys in the shingle table."""
         bases = [segment.entry.base for segment in self.segments]
-        base = bases[bisect_right(bases, number) - 1]
-        keys = keys | np.uint64(number - base)
+        base = bases[bisect_right(bases, doc_id) - 1]
+        keys = keys | np.uint64(doc_id - base)
         found = self.run(_kernel.find_keys, self.geometry.shingle_table, keys, EVERY, True)
         # Another segment may have a document at the same place.
-        return int(np.count_nonzero(np.frombuffer(found, dtype=MATCHES)["number"] == number)) == len(keys)
+        return int(np.count_nonzero(np.frombuffer(found, dtype=MATCHES)["doc_id"] == doc_id)) == len(keys)
 
     def count_keys(self, table: int, keys: np.ndarray) -> np.ndarray:
         """Return how many entries of a table have each key, uint64, those of removed documents included."""
@@ -370,20 +370,20 @@ class Directory:
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
     ) -> list[tuple[int, int]]:
-        """Return (place, number) of stored sketches equal to the query's whole sketch, found under its key in
+        """Return (place, doc id) of stored sketches equal to the query's whole sketch, found under its key in
         a table."""
         next_keys = None
         if table == FIRST_BAND_TABLE and self.geometry.bands > 1:
             next_keys = np.ascontiguousarray(words[:, 1])
         found = self.run(_kernel.find_equal, table, keys, next_keys, words, fingerprints, most)
-        return [(place, number) for number, place, _, _ in MATCH.iter_unpack(found)] if found else []
+        return [(place, doc_id) for doc_id, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
-    def read_sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the stored sketches of many numbers, uint64: words, a row each, and fingerprints."""
-        words = np.empty((len(numbers), self.geometry.bands), dtype=np.uint64)
-        fingerprints = np.empty(len(numbers), dtype=np.uint64)
-        numbers = np.ascontiguousarray(numbers, dtype=np.uint64)
-        found = self.run(_kernel.read_sketches, numbers, words, fingerprints)
-        if found < len(numbers):
-            raise damaged(f"document {numbers[found]}: expected a stored sketch, found none")
+    def read_sketches(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the stored sketches of many doc ids, uint64: words, a row each, and fingerprints."""
+        words = np.empty((len(doc_ids), self.geometry.bands), dtype=np.uint64)
+        fingerprints = np.empty(len(doc_ids), dtype=np.uint64)
+        doc_ids = np.ascontiguousarray(doc_ids, dtype=np.uint64)
+        found = self.run(_kernel.read_sketches, doc_ids, words, fingerprints)
+        if found < len(doc_ids):
+            raise damaged(f"document {doc_ids[found]}: expected a stored sketch, found none")
         return words, fingerprints

@@ -35,11 +35,11 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
     entry = data.entry(segment)
     sorted_tables = data.sorted_tables()
     table_chunks = [
-        _chunk_rows(geometry, keys, None, numbers if len(numbers) else None, geometry.entries_per_chunk)
-        for keys, numbers in sorted_tables
+        _chunk_rows(geometry, keys, None, doc_ids if len(doc_ids) else None, geometry.entries_per_chunk)
+        for keys, doc_ids in sorted_tables
     ]
     per_chunk = geometry.sketches_per_chunk
-    sketches = _chunk_rows(geometry, data.words, data.fingerprints, data.numbers, per_chunk)
+    sketches = _chunk_rows(geometry, data.words, data.fingerprints, data.doc_ids, per_chunk)
     chunks = np.concatenate(table_chunks)
     firsts = np.cumsum([0, *map(len, table_chunks[:-1])])
     bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
@@ -61,18 +61,18 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
 def sketch_segment(geometry: Geometry, words: np.ndarray, fingerprints: np.ndarray) -> MemorySegment:
     """Return a segment that is nothing but a column of sketches, numbered from 0: its tables are empty."""
     count = len(fingerprints)
-    numbers = np.arange(count, dtype=np.uint32)
+    doc_ids = np.arange(count, dtype=np.uint32)
     entry = SegmentEntry(2**63 - 1, 0, count, 0, 0, 0, 0, count)
-    sketches = _chunk_rows(geometry, words, fingerprints, numbers, geometry.sketches_per_chunk)
+    sketches = _chunk_rows(geometry, words, fingerprints, doc_ids, geometry.sketches_per_chunk)
     tables = np.zeros(geometry.count, dtype=TABLE_ROW)
-    return MemorySegment(entry, tables, sketches, (words, fingerprints, numbers))
+    return MemorySegment(entry, tables, sketches, (words, fingerprints, doc_ids))
 
 
 def _chunk_rows(
     geometry: Geometry,
     keys: np.ndarray,
     fingerprints: np.ndarray | None,
-    numbers: np.ndarray | None,
+    doc_ids: np.ndarray | None,
     per_chunk: int,
 ) -> np.ndarray:
     """Return the kernel's rows of arrays that lie in memory as they are, cut into chunks."""
@@ -80,7 +80,7 @@ def _chunk_rows(
     kind = 0 if fingerprints is None else 1
     form = chunk_rows(2, geometry.bands, geometry.sketches_per_block)[kind : kind + 1]
     rows = np.repeat(form, len(firsts))
-    for name, array in (("keys", keys), ("numbers", numbers), ("fingerprints", fingerprints)):
+    for name, array in (("keys", keys), ("doc_ids", doc_ids), ("fingerprints", fingerprints)):
         if array is not None:
             rows[name] = _addresses(array, firsts)
     rows["count"] = np.minimum(np.uint64(per_chunk), np.uint64(len(keys)) - firsts)
@@ -107,9 +107,9 @@ class GrowingSegment:
         self._permutations = slice(geometry.first_permutation, geometry.count)
         self._words = np.empty((self.capacity, geometry.bands), dtype=np.uint64)
         self._fingerprints = np.empty(self.capacity, dtype=np.uint64)
-        self._numbers = np.arange(self.capacity, dtype=np.uint32)
-        self._sketches = _chunk_rows(geometry, self._words, self._fingerprints, self._numbers, self.capacity)
-        self._held = self._words, self._fingerprints, self._numbers
+        self._doc_ids = np.arange(self.capacity, dtype=np.uint32)
+        self._sketches = _chunk_rows(geometry, self._words, self._fingerprints, self._doc_ids, self.capacity)
+        self._held = self._words, self._fingerprints, self._doc_ids
         self._table_places = np.arange(geometry.count, dtype=np.uint64)
         self._made: MemorySegment | None = None
 
@@ -142,7 +142,7 @@ class GrowingSegment:
         _kernel.sort_tables(keys, count, ordered, places)
         chunks = np.repeat(self._entry_row, len(keys))
         chunks["keys"] = _addresses(ordered, self._table_places)
-        chunks["numbers"] = _addresses(places, self._table_places)
+        chunks["doc_ids"] = _addresses(places, self._table_places)
         tables = np.zeros(len(keys), dtype=TABLE_ROW)
         tables["chunks"] = _addresses(chunks, self._table_places)
         tables["num_entries"] = count

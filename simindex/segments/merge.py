@@ -71,26 +71,26 @@ class SourceStreams:
         while brought and brought[0] < at:
             self._let_go(places, brought.popleft())
         behind = min(at + self._ahead + 1, int(places.firsts[self._num_columns]))
-        for number in range(max(at, self._asked[source]), behind):
-            address, size = int(places.addresses[number]), int(places.sizes[number])
+        for index in range(max(at, self._asked[source]), behind):
+            address, size = int(places.addresses[index]), int(places.sizes[index])
             missing = _kernel.missing_pages(address, size)
             self.passes = 2 * missing * _PAGE_BYTES > size
             if missing:
                 _kernel.stream_ahead(address, size)
             if self.passes:
-                brought.append(number)
+                brought.append(index)
         self._asked[source] = max(at, self._asked[source], behind)
 
     def finish(self) -> None:
         """Take note that all is read, and that the sources are about to be deleted."""
         for source, segment in enumerate(self._segments):
             if segment.places is not None:
-                for number in self._brought[source]:
-                    self._let_go(segment.places, number)
+                for index in self._brought[source]:
+                    self._let_go(segment.places, index)
                 _kernel.ask_for_pages(segment.places.addresses)
 
-    def _let_go(self, places: Places, number: int) -> None:
-        address, size = int(places.addresses[number]), int(places.sizes[number])
+    def _let_go(self, places: Places, index: int) -> None:
+        address, size = int(places.addresses[index]), int(places.sizes[index])
         second_page = (address // _PAGE_BYTES + 1) * _PAGE_BYTES
         if self._file is not None and second_page < address + size:
             self._file.let_go(second_page, address + size - second_page)
@@ -100,21 +100,21 @@ _COUNTS = {name: attrgetter(name) for name in SegmentEntry._fields if name.start
 
 
 class Merge:
-    """One merge of neighbouring segments, step by step; `dead` are numbers left out for good. Not thread-safe
+    """One merge of neighbouring segments, step by step; `dead` are doc ids left out for good. Not thread-safe
     by itself."""
 
     def __init__(
         self, geometry: Geometry, sources: list[SegmentEntry], segment: int, removed: dict[int, int]
     ) -> None:
-        """Prepare a merge into a segment id; `removed`: number -> REMOVED flags in the sources' range."""
+        """Prepare a merge into a segment id; `removed`: doc id -> REMOVED flags in the sources' range."""
         base, last = sources[0].base, sources[-1].base + sources[-1].span
         marks = np.zeros((2, (last - base + 7) // 8), dtype=np.uint8)
-        for number, flags in removed.items():
-            byte, bit = divmod(number - base, 8)
+        for doc_id, flags in removed.items():
+            byte, bit = divmod(doc_id - base, 8)
             marks[0, byte] |= (flags & REMOVED_DOCUMENT) << bit
             marks[1, byte] |= (flags >> 1 & 1) << bit
         self._dead_documents, self._dead_sketches = (m if removed and m.any() else None for m in marks)
-        self.dead = [number for number, flags in removed.items() if flags == 3]
+        self.dead = [doc_id for doc_id, flags in removed.items() if flags == 3]
         counts = {name: sum(map(count, sources)) for name, count in _COUNTS.items()}
         self.geometry, self.sources, self.done = geometry, sources, False
         self.entry = SegmentEntry(segment, base, last - base, **counts)
@@ -190,22 +190,22 @@ class Merge:
         for table, count in enumerate(self.geometry.entry_counts(self.entry)):
             # One value is held until all of it is there: its arrays have room for everything.
             capacity = count if writer.is_whole else min(count, self.geometry.entries_per_chunk)
-            for keys, numbers in self._merge_table(table, count, capacity):
-                yield writer.add_entries(keys, numbers)
+            for keys, doc_ids in self._merge_table(table, count, capacity):
+                yield writer.add_entries(keys, doc_ids)
             yield writer.end_table()
         count = self.entry.num_sketches
         capacity = count if writer.is_whole else min(count, self.geometry.sketches_per_chunk)
-        for words, fingerprints, numbers in self._merge_sketches(capacity):
-            yield writer.add_sketches(words, fingerprints, numbers)
+        for words, fingerprints, doc_ids in self._merge_sketches(capacity):
+            yield writer.add_sketches(words, fingerprints, doc_ids)
         puts = writer.finish()
         self.entry = writer.entry
         yield puts
 
     def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, numbers) of a merged table, `capacity` at a time; the arrays are written anew for the
+        """Yield (keys, doc ids) of a merged table, `capacity` at a time; the arrays are written anew for the
         next ones."""
         sources, per_chunk = self._table_sources(table), self.geometry.entries_per_chunk
-        keys, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
+        keys, doc_ids = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled, left = 0, count
         while left:
             # The kernel takes as many source entries as there is room for, and leaves out the dead.
@@ -213,19 +213,19 @@ class Merge:
             for source, position in enumerate(sources["position"].tolist()):
                 self._streams.reach(source, table, position // per_chunk)
             filled += self._directory.run(
-                _kernel.merge, sources, self._dead(table), keys[filled:], numbers[filled:]
+                _kernel.merge, sources, self._dead(table), keys[filled:], doc_ids[filled:]
             )
             left -= taken
             if filled == capacity:
-                yield keys, numbers
+                yield keys, doc_ids
                 filled = 0
         if filled:
-            yield keys[:filled], numbers[:filled]
+            yield keys[:filled], doc_ids[:filled]
 
     def _merge_sketches(self, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (words, fingerprints, numbers) of the merged sketch column in parts of `capacity`."""
+        """Yield (words, fingerprints, doc ids) of the merged sketch column in parts of `capacity`."""
         words = np.empty((capacity, self.geometry.bands), dtype=np.uint64)
-        fingerprints, numbers = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
+        fingerprints, doc_ids = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled = 0
         for source, entry in enumerate(self.sources):
             position = 0
@@ -239,12 +239,12 @@ class Merge:
                     self._offsets[source],
                     self._dead(FIRST_BAND_TABLE),
                     words[filled:],
-                    numbers[filled:],
+                    doc_ids[filled:],
                     fingerprints[filled:],
                 )
                 filled += copied
                 if filled == capacity:
-                    yield words, fingerprints, numbers
+                    yield words, fingerprints, doc_ids
                     filled = 0
         if filled:
-            yield words[:filled], fingerprints[:filled], numbers[:filled]
+            yield words[:filled], fingerprints[:filled], doc_ids[:filled]

@@ -122,24 +122,24 @@ class OwnShingles:
     def __init__(
         self, documents: Iterable[tuple[int, np.ndarray]], common: CommonShingles, keep: int | None
     ) -> None:
-        numbers, counts, bits = list[int](), list[int](), list[bytes]()
-        for number, hashes in documents:
+        doc_ids, counts, bits = list[int](), list[int](), list[bytes]()
+        for doc_id, hashes in documents:
             if len(hashes) != keep:
                 own, is_set = common.left_in(hashes), np.zeros(_BITS, dtype=bool)
                 is_set[own & np.uint64(_BITS - 1)] = True
-                numbers.append(number)
+                doc_ids.append(doc_id)
                 counts.append(len(own))
                 bits.append(np.packbits(is_set).tobytes())
-        self._numbers = np.array(numbers, dtype=np.uint64)
+        self._doc_ids = np.array(doc_ids, dtype=np.uint64)
         self._counts = np.array([*counts, 0], dtype=np.int32)
         packed = b"".join([*bits, bytes(_BITS // 8)])
         self._bits = np.frombuffer(packed, dtype=np.uint64).reshape(-1, _BITS // 64)
 
     def may_reach(self, a: np.ndarray, b: np.ndarray, threshold: float) -> np.ndarray:
-        """Return which pairs of documents, by their numbers, may be so similar without what is common."""
-        left, right = self._numbers.searchsorted(a), self._numbers.searchsorted(b)
-        numbers = np.append(self._numbers, np.uint64(2**64 - 1))
-        are_known = (numbers[left] == a) & (numbers[right] == b)
+        """Return which pairs of documents, by their doc ids, may be so similar without what is common."""
+        left, right = self._doc_ids.searchsorted(a), self._doc_ids.searchsorted(b)
+        doc_ids = np.append(self._doc_ids, np.uint64(2**64 - 1))
+        are_known = (doc_ids[left] == a) & (doc_ids[right] == b)
         of_a, of_b = self._bits[left], self._bits[right]
         in_a, in_b = self._counts[left], self._counts[right]
         lacks_b = np.bitwise_count(of_a & ~of_b).sum(axis=1, dtype=np.int32)

@@ -172,7 +172,7 @@ def test_commit_counts_documents_and_copies(index: Index) -> None:
     with index.transaction():
         index.insert_many([("copy", FOX), ("fox", "other words by now")], on_conflict="replace")
     manifest = index._session.writer().manifest
-    assert (manifest.num_documents, manifest.num_copies, manifest.next_number) == (3, 0, 4)
+    assert (manifest.num_documents, manifest.num_copies, manifest.next_doc_id) == (3, 0, 4)
     assert [match.key for match in index.query(FOX)] == ["copy"]
     index.replace("fox", FOX, {"page": 1})
     index.remove_many(["copy", "car"])
@@ -184,7 +184,7 @@ def test_number_is_never_given_again(index: Index) -> None:
     for _ in range(3):
         index.insert("new", FOX)
         index.remove("new")
-    assert index._session.writer().manifest.next_number == 5
+    assert index._session.writer().manifest.next_doc_id == 5
 
 
 def test_writer_removes_chunks_that_no_manifest_names(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from support.stored import PAGE, held, store_values
 
 import simindex
 from simindex import Index
-from simindex.format.keys import number_key
+from simindex.format.keys import doc_id_key
 from simindex.format.meta import decode_manifest
 from simindex.queries.view import stored_manifest
 
@@ -93,7 +93,7 @@ def test_marked_document_whose_record_is_lost_is_damage(tmp_path: Path) -> None:
         index.insert_many((number, text()) for number in range(30))
         index.remove(7)
         assert waiting(index) == (set(), {7})
-    store_values(tmp_path / "i", [("documents", number_key(7), None)])
+    store_values(tmp_path / "i", [("documents", doc_id_key(7), None)])
     for level in ("full", "quick"):
         assert "documents" in {problem.database for problem in problems_of(tmp_path / "i", level)}
     with pytest.raises(simindex.CorruptIndexError, match="count of the 29 records"):

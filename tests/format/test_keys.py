@@ -12,10 +12,10 @@ from simindex import CorruptIndexError, Key
 from simindex.format.keys import (
     WHOLE_SEGMENT,
     decode_keys,
+    doc_id_key,
+    doc_id_of,
     encode_key,
     key_hashes,
-    number_key,
-    number_of,
     numbered,
     pack_keys,
     segment_key,
@@ -37,7 +37,7 @@ def test_encoded_keys_tell_kinds_and_values_apart(some: list[Key]) -> None:
 
 @given(numbers)
 def test_number_comes_back_from_its_key(number: int) -> None:
-    assert number_of(number_key(number)) == number
+    assert doc_id_of(doc_id_key(number)) == number
 
 
 @given(numbers, st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1))
@@ -52,7 +52,7 @@ def test_keys_of_a_segment_begin_with_its_prefix(segment: int, table: int, chunk
 def test_key_of_another_length_is_damage(key: bytes) -> None:
     if len(key) != 8 or key >= b"\x80":
         with pytest.raises(CorruptIndexError, match="expected a number of 8 bytes"):
-            number_of(key)
+            doc_id_of(key)
     if len(key) != 14 or key >= b"\x80":
         with pytest.raises(CorruptIndexError, match="expected segment, table and chunk in 14 bytes"):
             segment_of(key)
@@ -60,10 +60,10 @@ def test_key_of_another_length_is_damage(key: bytes) -> None:
 
 @given(st.lists(st.integers(0, 40), max_size=8), st.integers(0, 20))
 def test_walk_is_refused_where_numbers_do_not_ascend(found: list[int], first: int) -> None:
-    items = [(number_key(number), memoryview(b"%d" % number)) for number in found]
+    items = [(doc_id_key(number), memoryview(b"%d" % number)) for number in found]
     if all(a < b for a, b in pairwise([first - 1, *found])):
         walked = [(number, bytes(value)) for number, value in numbered(items, "removed", first)]
         assert walked == [(n, b"%d" % n) for n in found]
     else:
-        with pytest.raises(CorruptIndexError, match="removed: expected ascending numbers"):
+        with pytest.raises(CorruptIndexError, match="removed: expected ascending doc ids"):
             list(numbered(items, "removed", first))

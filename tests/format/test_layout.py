@@ -69,14 +69,14 @@ def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full
     expected: list[tuple[int, ...]] = []
     checked = 77
     for column in columns:
-        keys, fingerprints, numbers = column.widths
+        keys, fingerprints, doc_ids = column.widths
         rows_of_page, page = page_shape(column.widths) if column.table < FENCES else (0, 0)
         for chunk, first in enumerate(range(0, column.total, column.per_chunk)):
             count, base = min(column.per_chunk, column.total - first), int(bases[len(expected)])
             behind_keys = base + keys * rows_of_page
-            numbers_at = behind_keys + fingerprints * rows_of_page if numbers else 0
+            doc_ids_at = behind_keys + fingerprints * rows_of_page if doc_ids else 0
             seals = base + page - 16 - 8 if page else base + keys * count
-            places = numbers_at, behind_keys if fingerprints else 0, seals
+            places = doc_ids_at, behind_keys if fingerprints else 0, seals
             where = column.table, chunk, column.chunk_bytes(count)
             assert where[2] == (
                 page * column.blocks(count) - 16 if page else seals - base + 8 * -(-count // 128)

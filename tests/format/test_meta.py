@@ -188,7 +188,7 @@ def test_manifest_of_the_cases_below_is_whole() -> None:
 
 
 OF_A_MANIFEST: dict[str, list[Any]] = {
-    "next_number": [14, 2**63, -1, 15.0],
+    "next_doc_id": [14, 2**63, -1, 15.0],
     "next_segment": [3],
     "num_documents": [16, -5, True],
     "num_copies": [2],

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from support.texts import external_keys, metadata_values, numbers
 
 from simindex import CorruptIndexError, Key
-from simindex.format.keys import encode_key, number_key, pack_keys
+from simindex.format.keys import doc_id_key, encode_key, pack_keys
 from simindex.format.packed import Packed
 from simindex.format.records import (
     MAX_INSERTED_AT,
     NIL,
-    NO_NUMBER,
+    NO_DOC_ID,
     RUN_DOCUMENTS,
     PackedRest,
     Run,
@@ -43,7 +43,7 @@ from simindex.format.seals import pack, seal
 
 def encode_one(number: int, key: Key, value: object, rest: PackedRest) -> bytes:
     """The plain twin of `pack_records`, of one."""
-    return seal("documents", number_key(number), rest.head + encode_key(key) + pack(value) + rest.tail)
+    return seal("documents", doc_id_key(number), rest.head + encode_key(key) + pack(value) + rest.tail)
 
 
 @settings(max_examples=60)
@@ -67,7 +67,7 @@ def test_record_comes_back_as_it_was_encoded(
 ) -> None:
     number += 0 if leader is None else leader + 1 if number <= leader else 0
     sealed = encode_one(number, key, value, encode_rest(inserted_at, present, leader, kept))
-    assert number_key(number) == number.to_bytes(8, "big")
+    assert doc_id_key(number) == number.to_bytes(8, "big")
     record = decode_record(number, sealed)
     assert (type(record.key), record.key) == (type(key), key)
     assert pack(record.metadata) == pack(value)  # packed, for a NaN does not equal itself
@@ -147,10 +147,10 @@ def test_records_of_a_batch_equal_those_made_one_by_one(documents: list[Any], co
             encode_kept(hashes) if "kept" in columns and hashes is not None else None,
             seen_at if "seen_at" in columns else None,
         )
-        expected.append((number_key(number), encode_one(number, key, value, rest)))
+        expected.append((doc_id_key(number), encode_one(number, key, value, rest)))
 
     def column(place: int) -> np.ndarray:
-        return np.array([NO_NUMBER if row[place] is None else row[place] for row in documents], np.uint64)
+        return np.array([NO_DOC_ID if row[place] is None else row[place] for row in documents], np.uint64)
 
     halves = np.array([row[3] for row in documents], np.uint64).reshape(-1, 2)
     found = encode_records(
@@ -182,7 +182,7 @@ def test_the_number_of_shingles_comes_back(
 
 @pytest.mark.parametrize("halves", [4, 6, -1, 2**34, True, 4.0, None, [5], [5, 0], [5, 2], [3, 1], [5, 1, 1]])
 def test_numbers_of_shingles_that_none_has_are_refused(halves: object) -> None:
-    record = seal("documents", number_key(3), pack(["k", None, 5, halves]))
+    record = seal("documents", doc_id_key(3), pack(["k", None, 5, halves]))
     with pytest.raises(CorruptIndexError, match="document 3: expected a record"):
         decode_record(3, record)
 
@@ -209,7 +209,7 @@ def test_flags_and_sizes_come_back_as_they_were_encoded(number: int, flags: int,
 
 @given(numbers, st.binary(min_size=8, max_size=8) | st.binary(max_size=20))
 def test_only_known_flags_and_sizes_of_one_or_more_are_read(number: int, content: bytes) -> None:
-    key, value, has_length = number_key(number), int.from_bytes(content, "little"), len(content) == 8
+    key, value, has_length = doc_id_key(number), int.from_bytes(content, "little"), len(content) == 8
     if not has_length or value not in (1, 3):
         with pytest.raises(CorruptIndexError, match=f"expected flags .* in 8 bytes .* found {value} in"):
             decode_flags(number, seal("removed", key, content))
@@ -241,13 +241,13 @@ NOW = 1_700_000_000_000_000
     ids=repr,
 )
 def test_record_of_other_fields_is_damage(fields: object) -> None:
-    value = seal("documents", number_key(7), pack(fields))
+    value = seal("documents", doc_id_key(7), pack(fields))
     with pytest.raises(CorruptIndexError, match="document 7: expected a record, found"):
         decode_record(7, value)
 
 
 def test_greatest_time_of_a_record_is_a_time() -> None:
-    value = seal("documents", number_key(7), pack(["k", None, MAX_INSERTED_AT, 3]))
+    value = seal("documents", doc_id_key(7), pack(["k", None, MAX_INSERTED_AT, 3]))
     assert datetime.fromtimestamp(decode_record(7, value).inserted_at / 1e6, UTC).year == 9999
 
 
@@ -264,7 +264,7 @@ def test_run_comes_back_as_it_was_encoded(time: int, first: int, count: int) -> 
     key, value = run_key(time, first), encode_run(run)
     assert (len(key), len(value)) == (16, 16)
     assert decode_run(key, value, run.behind) == run
-    with pytest.raises(CorruptIndexError, match=f"numbers below {run.behind - 1}"):
+    with pytest.raises(CorruptIndexError, match=f"doc ids below {run.behind - 1}"):
         decode_run(key, value, run.behind - 1)
     with pytest.raises(CorruptIndexError, match="seal"):
         decode_run(run_key(time, first + 1), value, run.behind)
@@ -287,7 +287,7 @@ def test_keys_of_runs_are_in_order_of_age(places: list[tuple[int, int]]) -> None
     ],
 )
 def test_nonsense_under_a_right_seal_is_damage(key: bytes, content: bytes) -> None:
-    with pytest.raises(CorruptIndexError, match=r"run of ages .*: expected a time and numbers below 9"):
+    with pytest.raises(CorruptIndexError, match=r"run of ages .*: expected a time and doc ids below 9"):
         decode_run(key, seal("ages", key, content), 9)
 
 

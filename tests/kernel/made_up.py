@@ -180,13 +180,13 @@ class MadeUp:
         where: tuple[int, int, int],
         keys: np.ndarray,
         fingerprints: np.ndarray | None,
-        numbers: np.ndarray | None,
+        doc_ids: np.ndarray | None,
     ) -> None:
         """Lay out a chunk of entries, or of sketches, in pages if it is sealed."""
-        columns = {"keys": keys, "fingerprints": fingerprints, "numbers": numbers}
+        columns = {"keys": keys, "fingerprints": fingerprints, "doc_ids": doc_ids}
         is_sketch, seed = fingerprints is not None, 1000 * where[0] + 10 * where[1] + where[2]
         shape = (
-            self.sketch_page if is_sketch else page_shape(ENTRY_WIDTHS if numbers is not None else (8, 0, 0))
+            self.sketch_page if is_sketch else page_shape(ENTRY_WIDTHS if doc_ids is not None else (8, 0, 0))
         )
         form = chunk_rows(2, self._bands, self.sketch_page[0])
         row[:] = form[1:] if is_sketch else form[:1]
@@ -199,7 +199,7 @@ class MadeUp:
             return
         words = self._bands if is_sketch else 1
         value = np.frombuffer(
-            bytearray(_kernel.fill_pages(keys, fingerprints, numbers, words, *shape, seed)), np.uint8
+            bytearray(_kernel.fill_pages(keys, fingerprints, doc_ids, words, *shape, seed)), np.uint8
         )
         self.values[where] = value
         address, seals = self._lay_pages(row, where, value, shape, columns)
@@ -233,15 +233,15 @@ class MadeUp:
         self, row: np.ndarray, segment: int, table: int, entries: list[tuple[int, int]], num_tables: int
     ) -> None:
         keys = np.array([key for key, _ in entries], np.uint64)
-        numbers = np.array([number for _, number in entries], np.uint32)
+        doc_ids = np.array([number for _, number in entries], np.uint32)
         if self._numbers_in_keys:
-            keys = np.sort(keys >> SHORT << SHORT | numbers)
+            keys = np.sort(keys >> SHORT << SHORT | doc_ids)
         starts = range(0, len(entries), self._entries)
         chunks = np.zeros(len(starts) + 1, rows.CHUNK_ROW)
         for chunk, at in enumerate(starts):
             part = slice(at, at + self._entries)
             where = segment, table, chunk
-            apart = None if self._numbers_in_keys else numbers[part].copy()
+            apart = None if self._numbers_in_keys else doc_ids[part].copy()
             self._rows(chunks[chunk : chunk + 1], where, keys[part].copy(), None, apart)
         row["chunks"], row["num_entries"] = self._address(chunks), len(entries)
         if self._sealed and entries:
@@ -290,9 +290,9 @@ class MadeUp:
         for chunk, at in enumerate(starts):
             part = sketches[at : at + self._sketches]
             words = np.array([s.words for s in part], np.uint64).reshape(len(part), self._bands)
-            numbers = np.array([s.number for s in part], np.uint32)
+            doc_ids = np.array([s.number for s in part], np.uint32)
             fingerprints = np.array([s.fingerprint for s in part], np.uint64)
             where = segment, column, chunk
             row = chunks[chunk : chunk + 1]
-            self._rows(row, where, words, fingerprints, numbers)
+            self._rows(row, where, words, fingerprints, doc_ids)
         return self._address(chunks)

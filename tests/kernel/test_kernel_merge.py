@@ -31,9 +31,9 @@ def made_up(runs: list[list[int]], **layout: Unpack[Shape]) -> tuple[MadeUp, np.
     return directory, sources
 
 
-def bit_set(numbers: Iterable[int], size: int) -> np.ndarray:
+def bit_set(doc_ids: Iterable[int], size: int) -> np.ndarray:
     bits = np.zeros(size // 8 + 1, np.uint8)
-    for number in numbers:
+    for number in doc_ids:
         bits[number >> 3] |= 1 << (number & 7)
     return bits
 
@@ -46,12 +46,12 @@ def merged(
     step = 0
     while sources["position"].sum() < total:
         capacity = capacities[step % len(capacities)]
-        keys, numbers = np.zeros(capacity, np.uint64), np.zeros(capacity, np.uint32)
+        keys, doc_ids = np.zeros(capacity, np.uint64), np.zeros(capacity, np.uint32)
         before = int(sources["position"].sum())
-        written = _kernel.merge(directory.header, sources, dead, keys, numbers)
+        written = _kernel.merge(directory.header, sources, dead, keys, doc_ids)
         taken = int(sources["position"].sum()) - before
         assert written <= taken == min(capacity, total - before)
-        entries += zip(keys[:written].tolist(), numbers[:written].tolist(), strict=True)
+        entries += zip(keys[:written].tolist(), doc_ids[:written].tolist(), strict=True)
         step += 1
     return entries
 
@@ -147,7 +147,7 @@ def test_merge_of_numbers_outside_of_their_segment_is_damage_whatever_their_seal
 ) -> None:
     runs = [[(3 * n + at) << 54 for n in range(300)] for at in range(3)]
     directory, sources = made_up(runs, **layout)
-    directory.arrays[1, 0, 150 // layout.get("entries_per_chunk", 1000), "numbers"][20] = number
+    directory.arrays[1, 0, 150 // layout.get("entries_per_chunk", 1000), "doc_ids"][20] = number
     directory.seal_anew()
     assert merged_or_damage(directory, sources, 900, bit_set({5}, 900), 256) is None
 
@@ -168,9 +168,9 @@ def test_merge_takes_no_sources_that_are_not_there_and_no_numbers_without_a_bit(
 @settings(max_examples=150)
 @given(st.lists(st.integers(0, 60), unique=True).map(sorted), st.sampled_from([3, 16, 1000]), st.data())
 def test_copy_sketches_copies_the_live_ones_in_order(
-    numbers: list[int], sketches_per_chunk: int, data: st.DataObject
+    doc_ids: list[int], sketches_per_chunk: int, data: st.DataObject
 ) -> None:
-    sketches = [Stored(n, (n * 3, n * 5), n * 7) for n in numbers]
+    sketches = [Stored(n, (n * 3, n * 5), n * 7) for n in doc_ids]
     directory = MadeUp(
         [MadeUpSegment(100, [[]], []), MadeUpSegment(61, [[]], sketches)],
         num_tables=1, bands=2, sketches_per_chunk=sketches_per_chunk,
@@ -179,7 +179,7 @@ def test_copy_sketches_copies_the_live_ones_in_order(
     dead = bit_set({1000 + n for n in removed}, 1061) if removed else None
     copied: list[tuple[int, list[int], int]] = []
     position = 0
-    while position < len(numbers):
+    while position < len(doc_ids):
         room = data.draw(st.integers(1, 20))
         words, fingerprints = np.zeros((room, 2), np.uint64), np.zeros(room, np.uint64)
         out = np.zeros(room, np.uint32)
@@ -189,7 +189,7 @@ def test_copy_sketches_copies_the_live_ones_in_order(
         copied += zip(
             out[:count].tolist(), words[:count].tolist(), fingerprints[:count].tolist(), strict=True
         )
-    assert copied == [(1000 + n, [n * 3, n * 5], n * 7) for n in numbers if n not in removed]
+    assert copied == [(1000 + n, [n * 3, n * 5], n * 7) for n in doc_ids if n not in removed]
 
 
 @pytest.mark.parametrize("sealed", [True, False])
@@ -201,7 +201,7 @@ def test_copy_sketches_refuses_numbers_in_no_order_or_outside_whatever_their_sea
     directory = MadeUp([MadeUpSegment(321, [[]], sketches)], num_tables=1, bands=2, sealed=sealed)
     room = np.zeros((320, 2), np.uint64), np.zeros(320, np.uint32), np.zeros(320, np.uint64)
     assert directory.sketch_page[0] * 2 == 290
-    directory.arrays[0, 1, 0, "numbers"][292] = number
+    directory.arrays[0, 1, 0, "doc_ids"][292] = number
     directory.seal_anew()
     dead = np.zeros(41, np.uint8)
     with pytest.raises(_kernel.Damage) as raised:

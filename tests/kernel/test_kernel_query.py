@@ -443,7 +443,7 @@ BY_FINGERPRINT = partial(query_fingerprints, max_distance=3, max_candidates=ALL,
 
 
 @pytest.mark.parametrize("query", [BY_BANDS, BY_FINGERPRINT])
-@pytest.mark.parametrize("part", ["keys", "numbers", "fingerprints"])
+@pytest.mark.parametrize("part", ["keys", "doc_ids", "fingerprints"])
 def test_query_refuses_a_damaged_sketch(query: Search, part: str) -> None:
     with pytest.raises(_kernel.Damage) as raised:
         query(flipped(NUM_TABLES, part), [(3, SKETCH)])
@@ -454,7 +454,7 @@ def test_query_refuses_a_damaged_sketch(query: Search, part: str) -> None:
     ("query", "table", "count"),
     [(BY_BANDS, 1, 1), (BY_BANDS, 1, 7_000), (BY_FINGERPRINT, FIRST_PERMUTATION, 1)],
 )
-@pytest.mark.parametrize("part", ["keys", "numbers"])
+@pytest.mark.parametrize("part", ["keys", "doc_ids"])
 def test_query_refuses_a_damaged_table(query: Search, table: int, count: int, part: str) -> None:
     with pytest.raises(_kernel.Damage) as raised:
         query(flipped(table, part), [(3, SKETCH)] * count)
@@ -481,7 +481,7 @@ def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
     """Numbers with gaps are searched; one that an entry names and nobody finds means a broken block."""
     run: Run = [(n, SKETCH if n % 2 else None) for n in range(400)]
     directory, _ = made_up([run], {})
-    directory.arrays[0, NUM_TABLES, 0, "numbers"][150] += 1
+    directory.arrays[0, NUM_TABLES, 0, "doc_ids"][150] += 1
     with pytest.raises(_kernel.Damage) as raised:
         query_bands(directory, [(3, SKETCH)], 64, 0, ALL, True)
     assert raised.value.args == (0, NUM_TABLES, 0, 1)
@@ -496,10 +496,10 @@ def test_sketch_that_damage_hides_is_damage_and_not_nothing() -> None:
 def test_stored_sketch_is_read_or_is_damage_whatever_bit_of_a_number_is_flipped(bit: int) -> None:
     """Nobody vouches for the number: the blocks beside its place prove that it has no sketch."""
     directory, _ = made_up([[(n, SKETCH if n % 2 else None) for n in range(800)]], {})
-    numbers, rows = directory.arrays[0, NUM_TABLES, 0, "numbers"], directory.sketch_page[0]
+    doc_ids, rows = directory.arrays[0, NUM_TABLES, 0, "doc_ids"], directory.sketch_page[0]
     damaged = set()
     for row in [*range(rows - 2, rows + 2), *range(2 * rows - 2, 2 * rows + 2)]:
-        numbers[row] ^= np.uint32(1 << bit)
+        doc_ids[row] ^= np.uint32(1 << bit)
         for number in range(2 * rows - 30, 4 * rows + 30):
             directory.forget_checked()
             read = np.zeros(BANDS, np.uint64)
@@ -508,7 +508,7 @@ def test_stored_sketch_is_read_or_is_damage_whatever_bit_of_a_number_is_flipped(
                 assert found == (SKETCH[1] if number % 2 else None), (row, number)
             except _kernel.Damage as damage:
                 damaged.add((row // rows, damage.args))
-        numbers[row] ^= np.uint32(1 << bit)
+        doc_ids[row] ^= np.uint32(1 << bit)
     assert damaged == {(block, (0, NUM_TABLES, 0, block)) for block in (0, 1, 2)}
 
 
@@ -516,7 +516,7 @@ def test_stored_sketch_is_read_or_is_damage_whatever_bit_of_a_number_is_flipped(
 def test_number_of_no_document_is_damage_whatever_its_seal_says(sealed: bool) -> None:
     directory, _ = made_up([[(n << 57, SKETCH) for n in range(40)]], {"sealed": sealed})
     for table in range(NUM_TABLES):
-        directory.arrays[0, table, 0, "numbers"][20] = 40
+        directory.arrays[0, table, 0, "doc_ids"][20] = 40
     directory.seal_anew()
     key = np.array([20 << 57], np.uint64)
     with pytest.raises(_kernel.Damage) as raised:

@@ -11,7 +11,7 @@ from support.faults import bound
 
 import simindex
 from simindex import _kernel
-from simindex.format.keys import encode_key, number_key
+from simindex.format.keys import doc_id_key, encode_key
 from simindex.format.rows import MATCH
 from simindex.storage.environment import ReadTransaction
 
@@ -26,16 +26,16 @@ KEYS = st.one_of(
 )
 
 
-def rows_of(numbers: list[int]) -> list[bytes]:
-    return [MATCH.pack(number, place, place % 7, place % 11) for place, number in enumerate(numbers)]
+def rows_of(doc_ids: list[int]) -> list[bytes]:
+    return [MATCH.pack(number, place, place % 7, place % 11) for place, number in enumerate(doc_ids)]
 
 
-def found_by_lmdb(txn: ReadTransaction, numbers: list[int], keys: dict[int, bytes]) -> tuple[object, ...]:
+def found_by_lmdb(txn: ReadTransaction, doc_ids: list[int], keys: dict[int, bytes]) -> tuple[object, ...]:
     """The plain twin of `find_records`."""
     records, packed = list[bytes | None](), list[bytes]()
-    for number, row in zip(numbers, rows_of(numbers), strict=True):
-        value = bytes(txn.get("documents", number_key(number)) or b"")
-        content = number_key(number) + value[:-SEAL_BYTES]
+    for number, row in zip(doc_ids, rows_of(doc_ids), strict=True):
+        value = bytes(txn.get("documents", doc_id_key(number)) or b"")
+        content = doc_id_key(number) + value[:-SEAL_BYTES]
         is_sound = xxhash.xxh64_digest(content) == value[-SEAL_BYTES:]
         records.append(struct.pack(">IHH", *MATCH.unpack(row)[1:]) + content if is_sound else None)
         packed += [keys[number]] if is_sound else []
@@ -51,11 +51,11 @@ def test_records_are_found_as_lmdb_finds_them(data: st.DataObject, keys: list[ob
         index.insert_many((key, "a b c d e", "m" * (n % 3) * size) for n, key in enumerate(keys))
         for key in data.draw(st.lists(st.sampled_from(keys), max_size=10, unique_by=encode_key)):
             index.remove(key)  # type: ignore[arg-type]
-        numbers = data.draw(st.lists(st.integers(0, len(keys) + 2), max_size=80))
+        doc_ids = data.draw(st.lists(st.integers(0, len(keys) + 2), max_size=80))
         encoded = dict(enumerate(map(encode_key, keys)))
         with index._store.reading() as txn:
-            found = _kernel.find_records(*txn.tree("documents"), b"".join(rows_of(numbers)))
-            assert found == found_by_lmdb(txn, numbers, encoded)
+            found = _kernel.find_records(*txn.tree("documents"), b"".join(rows_of(doc_ids)))
+            assert found == found_by_lmdb(txn, doc_ids, encoded)
 
 
 def test_record_of_another_form_is_left_to_the_library() -> None:
@@ -64,13 +64,13 @@ def test_record_of_another_form_is_left_to_the_library() -> None:
         index.insert("a", "a b c d e")
         with index._store.reading() as txn:
             base, num_pages, page_bytes, root, depth = txn.tree("documents")
-            numbers = MATCH.pack(0, 0, 0, 0)
+            doc_ids = MATCH.pack(0, 0, 0, 0)
             for other in (0, num_pages, 2**63):
-                found = _kernel.find_records(base, num_pages, page_bytes, other, depth, numbers)
+                found = _kernel.find_records(base, num_pages, page_bytes, other, depth, doc_ids)
                 assert found == ([None], 0, b"")
             marks = txn.tree("meta")
-            assert _kernel.find_records(*marks, numbers) == ([None], 0, b"")
-            assert _kernel.find_records(base, num_pages, page_bytes, root, 0, numbers) == ([None], 0, b"")
+            assert _kernel.find_records(*marks, doc_ids) == ([None], 0, b"")
+            assert _kernel.find_records(base, num_pages, page_bytes, root, 0, doc_ids) == ([None], 0, b"")
 
 
 @settings(max_examples=30, deadline=None)
@@ -83,7 +83,7 @@ def test_record_that_does_not_fit_its_seal_is_left_to_the_library(bit: int, at: 
         with index._store.reading() as txn:
             base, num_pages, page_bytes, root, depth = txn.tree("documents")
             pages = bytearray(ctypes.string_at(base, num_pages * page_bytes))
-            value = bytes(txn.get("documents", number_key(1)) or b"")
+            value = bytes(txn.get("documents", doc_id_key(1)) or b"")
         rows, tree = b"".join(rows_of([0, 1, 2])), (num_pages, page_bytes, root, depth)
         address = _kernel.address(pages)
         records, *_ = whole = _kernel.find_records(address, *tree, rows)

@@ -284,7 +284,7 @@ def test_newer_backup_is_no_target(paths: tuple[Path, Path], target: Target) -> 
         index.insert("new", "what the older one has not")
         target.make(path)
     before = target.content()
-    message = "found a newer one .documents up to number 101 there, 100"
+    message = "found a newer one .documents up to doc id 101 there, 100"
     with pytest.raises(BackupTargetError, match=message):
         target.make(older)
     assert target.content() == before

@@ -22,7 +22,7 @@ from support.texts import SMALL
 import simindex
 from simindex import CheckReport, FormatError, Layout, Problem
 from simindex.format.chunks import encode_chunk, encode_sketch_chunk, encode_words_chunk, read_chunk
-from simindex.format.keys import number_key, segment_key
+from simindex.format.keys import doc_id_key, segment_key
 from simindex.format.layout import BITMAPS, COPY_TABLE, FILTERS, KEY_TABLE, Column, Geometry
 from simindex.format.meta import MANIFEST_KEY, decode_manifest, encode_manifest
 from simindex.format.records import (
@@ -103,7 +103,7 @@ def test_check_of_a_live_index_sees_one_state(tmp_path: Path) -> None:
 
 
 def reseal_record(path: Path, number: int, change: Callable[[list[Any]], list[Any]]) -> None:
-    key = number_key(number)
+    key = doc_id_key(number)
 
     def new(value: bytes) -> bytes:
         return seal("documents", key, pack(change(unpack(unseal("documents", key, value, "")))))
@@ -124,22 +124,22 @@ OF_A_SEGMENT = {("segment", name) for name in ("keys", "band 1", "permutation 1"
 
 def lose_runs(path: Path) -> None:
     changed(path, "ages", lambda _: None)
-    store_manifest(path, tail_first=manifest_of(path).next_number)
+    store_manifest(path, tail_first=manifest_of(path).next_doc_id)
 
 
 def make_one_run_too_young(path: Path) -> None:
     changed(path, "ages", lambda _: None)
     store_values(path, [("ages", run_key(2**52, 0), encode_run(Run(2**52, 0, 104)))])
-    store_manifest(path, tail_first=manifest_of(path).next_number)
+    store_manifest(path, tail_first=manifest_of(path).next_doc_id)
 
 
 WRONG: dict[str, tuple[Callable[[Path], object], Set[tuple[str, str | None]]]] = {
     "a bit of a record": (
-        lambda p: changed(p, "documents", lambda v: flipped(v, 40), prefix=number_key(7)),
+        lambda p: changed(p, "documents", lambda v: flipped(v, 40), prefix=doc_id_key(7)),
         {("record", "documents")},
     ),
     "a record lost": (
-        lambda p: changed(p, "documents", lambda _: None, prefix=number_key(7)),
+        lambda p: changed(p, "documents", lambda _: None, prefix=doc_id_key(7)),
         {("count", "documents"), ("group", "groups"), *OF_A_SEGMENT},
     ),
     "a record of another key": (
@@ -159,27 +159,27 @@ WRONG: dict[str, tuple[Callable[[Path], object], Set[tuple[str, str | None]]]] =
         {("segment", "copies"), ("group", "groups")},
     ),
     "a mark lost": (
-        lambda p: changed(p, "removed", lambda _: None, prefix=number_key(50)),
+        lambda p: changed(p, "removed", lambda _: None, prefix=doc_id_key(50)),
         OF_A_SEGMENT,
     ),
     "a mark of a live document": (
-        lambda p: store_values(p, [("removed", number_key(9), encode_flags(9, 3))]),
+        lambda p: store_values(p, [("removed", doc_id_key(9), encode_flags(9, 3))]),
         {("record", "documents"), ("mark", "removed")},
     ),
     "a mark with other flags": (
-        lambda p: store_values(p, [("removed", number_key(0), encode_flags(0, 3))]),
+        lambda p: store_values(p, [("removed", doc_id_key(0), encode_flags(0, 3))]),
         {("mark", "removed")},
     ),
     "a bit of a mark": (
-        lambda p: changed(p, "removed", lambda v: flipped(v, 3), prefix=number_key(50)),
+        lambda p: changed(p, "removed", lambda v: flipped(v, 3), prefix=doc_id_key(50)),
         {("mark", "removed")},
     ),
     "a group too large": (
-        lambda p: store_values(p, [("groups", number_key(4), encode_group_size(4, 3))]),
+        lambda p: store_values(p, [("groups", doc_id_key(4), encode_group_size(4, 3))]),
         {("group", "groups")},
     ),
     "a group lost": (
-        lambda p: changed(p, "groups", lambda _: None, prefix=number_key(0)),
+        lambda p: changed(p, "groups", lambda _: None, prefix=doc_id_key(0)),
         {("group", "groups"), ("mark", "removed")},
     ),
     "a run lost": (
@@ -221,7 +221,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], Set[tuple[str, str | None]]]] =
 
 
 def encode_one(number: int) -> list[tuple[str, bytes, bytes | None]]:
-    rest, key = encode_rest(1, 0), number_key(number)
+    rest, key = encode_rest(1, 0), doc_id_key(number)
     return [("documents", key, seal("documents", key, rest.head + pack("k") + pack(None) + rest.tail))]
 
 
@@ -236,14 +236,14 @@ def test_one_wrong_thing_is_told_as_what_it_is(index: Path, what: str) -> None:
 
 
 def test_problem_names_where_it_is_and_whom_it_concerns(index: Path) -> None:
-    changed(index, "documents", lambda v: flipped(v, 40), prefix=number_key(7))
+    changed(index, "documents", lambda v: flipped(v, 40), prefix=doc_id_key(7))
     report = simindex.check(index)
     assert not report.ok
     assert not report
     (problem,) = [problem for problem in report.problems if problem.kind == "record"]
-    assert problem.numbers == (7, 8)
+    assert problem.doc_ids == (7, 8)
     assert "record, database documents: document 7: expected a value that fits its seal" in str(report)
-    assert report.to_dict()["problems"][0]["numbers"] == [7, 8]
+    assert report.to_dict()["problems"][0]["doc_ids"] == [7, 8]
     assert report.to_dict()["ok"] is False
 
 
@@ -265,7 +265,7 @@ def test_damaged_or_missing_chunk_is_told_with_segment_table_chunk_and_documents
     )
     store_values(index, [("segments", key, flipped(value, 5))])
     problems = [problem for problem in problems_of(index) if problem.kind == "segment"]
-    places = {(problem.segment, problem.table, problem.chunk, problem.numbers) for problem in problems}
+    places = {(problem.segment, problem.table, problem.chunk, problem.doc_ids) for problem in problems}
     assert places == {(segment.id, name, 0, (segment.base, segment.base + segment.span))}
     assert all(str(problem).count("chunk 0") == 1 for problem in problems)
     store_values(index, [("segments", key, None)])
@@ -354,12 +354,12 @@ def test_damaged_page_of_records_is_told_with_the_documents_it_held(tmp_path: Pa
         problems += [
             p for p in problems_of(tmp_path / "i", "quick") if p.page == page and p.database == "documents"
         ]
-    found = sorted(problem.numbers for problem in problems if problem.numbers is not None)
+    found = sorted(problem.doc_ids for problem in problems if problem.doc_ids is not None)
     assert len(found) > 1
     assert found[0][0] == 0
     assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
     assert 100 < found[-1][1] < 200  # the last page of a tree ends with no key
-    assert "; documents 0 to " in str(next(problem for problem in problems if problem.numbers == found[0]))
+    assert "; documents 0 to " in str(next(problem for problem in problems if problem.doc_ids == found[0]))
 
 
 def test_report_is_what_it_says() -> None:
@@ -371,7 +371,7 @@ def test_report_is_what_it_says() -> None:
         table="band 1",
         chunk=2,
         block=0,
-        numbers=(4, 6),
+        doc_ids=(4, 6),
         documents=("a", b"b"),
     )
     report = CheckReport("news", "full", (problem,), 3)
@@ -465,7 +465,7 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_untrusted_index_with_something_wrong_is_refused_and_leaves_no_copy(
     index: Path, copies: Path
 ) -> None:
-    changed(index, "documents", lambda _: None, prefix=number_key(7))
+    changed(index, "documents", lambda _: None, prefix=doc_id_key(7))
     with pytest.raises(
         simindex.CorruptIndexError, match="expected an index that is right in itself"
     ) as caught:
@@ -490,10 +490,10 @@ def test_untrusted_index_without_room_for_the_copy_says_how_much_it_needs(
 
 
 CRAFTED: dict[str, Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
-    "keys in another order": lambda keys, numbers: (keys[::-1].copy(), numbers),
-    "numbers outside of the segment": lambda keys, numbers: (keys, numbers + np.uint32(0xFFFFFFF0)),
-    "all keys equal": lambda keys, numbers: (np.full_like(keys, keys[0]), numbers),
-    "a number twice": lambda keys, numbers: (keys, np.full_like(numbers, numbers[0])),
+    "keys in another order": lambda keys, doc_ids: (keys[::-1].copy(), doc_ids),
+    "numbers outside of the segment": lambda keys, doc_ids: (keys, doc_ids + np.uint32(0xFFFFFFF0)),
+    "all keys equal": lambda keys, doc_ids: (np.full_like(keys, keys[0]), doc_ids),
+    "a number twice": lambda keys, doc_ids: (keys, np.full_like(doc_ids, doc_ids[0])),
 }
 
 
@@ -506,8 +506,8 @@ def test_table_made_to_do_harm_is_found(index: Path, table: int, what: str) -> N
     key, value = next((k, v) for k, v in values if k[8:10] == segment_key(0, table, 0)[8:10])
     count = (len(value) - 8) // 12  # one seal
     keys = np.frombuffer(value[: 8 * count], np.uint64).copy()
-    numbers = np.frombuffer(value[8 * count : 12 * count], np.uint32).copy()
-    store_values(index, [("segments", key, encode_chunk(key, *CRAFTED[what](keys, numbers)))])
+    doc_ids = np.frombuffer(value[8 * count : 12 * count], np.uint32).copy()
+    store_values(index, [("segments", key, encode_chunk(key, *CRAFTED[what](keys, doc_ids)))])
     assert {problem.kind for problem in problems_of(index)} == {"segment"}
     if table == KEY_TABLE:
         with pytest.raises(simindex.CorruptIndexError, match="it was not opened"):

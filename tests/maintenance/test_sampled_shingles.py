@@ -46,9 +46,9 @@ def stored(path: Path) -> set[tuple[int, int]]:
             view = session.reader.committed_view(txn)
             for entry in view.manifest.segments:
                 read = StoredSegment(tables, entry, lambda key: txn.get("segments", key))
-                for keys, numbers in read.entries(tables.shingle_table):
+                for keys, doc_ids in read.entries(tables.shingle_table):
                     hashes = hashes_of_shingle_keys(keys).tolist()
-                    for x, number in zip(hashes, numbers.tolist(), strict=True):
+                    for x, number in zip(hashes, doc_ids.tolist(), strict=True):
                         for _, record in view.documents_with(entry.base + number, EVERY):
                             found.append((x, int(record.key)))
         assert len(found) == len(set(found))

@@ -224,7 +224,7 @@ def test_numbers_ahead_of_a_manifest_whose_count_fits_are_found_in_use(tmp_path:
         index.insert("c", TEXTS[2])
     store_values(path, [old])
     with simindex.open(path, "r+") as index:
-        with pytest.raises(CorruptIndexError, match=r"expected numbers below \d+; stored numbers are ahead"):
+        with pytest.raises(CorruptIndexError, match=r"expected doc ids below \d+; stored doc ids are ahead"):
             list(index)
         with (
             bound("changes of a commit that wait", 0),

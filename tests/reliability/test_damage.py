@@ -167,8 +167,8 @@ def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path: Path) -> No
     value = values[place]
     rows, page_bytes = sketch_page(2)
     assert len(value) > 3 * page_bytes
-    numbers_at = page_bytes + 24 * rows  # of the second page
-    damaged = value[: numbers_at + 100] + bytes(400) + value[numbers_at + 500 :]
+    doc_ids_at = page_bytes + 24 * rows  # of the second page
+    damaged = value[: doc_ids_at + 100] + bytes(400) + value[doc_ids_at + 500 :]
     store_values(tmp_path / "i", [("segments", place, damaged)])
     with simindex.open(tmp_path / "i", "r") as index:
         outcomes: list[bool | str] = []
@@ -225,7 +225,7 @@ def test_removed_copy_whose_group_is_missing_is_an_error(tmp_path: Path) -> None
     assert groups
     store_values(path, groups)
     with simindex.open(path) as index:
-        with pytest.raises(CorruptIndexError, match="expected a group of copies under the number 0"):
+        with pytest.raises(CorruptIndexError, match="expected a group of copies under the doc id 0"):
             index.remove(2)
         assert list(index) == [0, 1, 2]
 
@@ -242,7 +242,7 @@ def test_sketch_that_a_document_has_is_not_given_up_for_a_group_that_counts_too_
         index.insert(2, text)
     store_values(path, groups if len(removed) > 1 else [(name, key, None) for name, key, _ in groups])
     with simindex.open(path) as index:
-        with pytest.raises(CorruptIndexError, match=r"document \d: expected a group .* under the number 0"):
+        with pytest.raises(CorruptIndexError, match=r"document \d: expected a group .* under the doc id 0"):
             index.remove_many(removed)
         index.compact()
         assert [match.key for match in index.query(text)] == list(index) == [0, 1, 2]

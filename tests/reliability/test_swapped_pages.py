@@ -129,7 +129,7 @@ def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, page
 def test_marks_that_do_not_ascend_are_found_when_a_writer_opens(tmp_path: Path, pages: Path) -> None:
     first, second = lmdb_pages.leaves((pages / "data.mdb").read_bytes(), "removed")[:2]
     path = damaged(pages, tmp_path / "i", lambda d: lmdb_pages.exchange(d, first, second))
-    with pytest.raises(CorruptIndexError, match="removed: expected ascending numbers"):
+    with pytest.raises(CorruptIndexError, match="removed: expected ascending doc ids"):
         simindex.open(path, "r+")
 
 

@@ -172,17 +172,17 @@ def test_slices_of_a_table_are_the_table(
 class Equals:
     """Sketches by number, of which every seventh one is like the first."""
 
-    def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        words = np.repeat(numbers[:, None].astype(np.uint64) % 7, 4, axis=1)
+    def sketches(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        words = np.repeat(doc_ids[:, None].astype(np.uint64) % 7, 4, axis=1)
         words[:, 0] = 5
-        return words, numbers.astype(np.uint64)
+        return words, doc_ids.astype(np.uint64)
 
 
 def test_equal_sketches_are_found_from_one_buffer_to_the_next() -> None:
     scheme = scheme_of_config(Config(num_perm=32, simhash=None))
     plan = plan_pairs(scheme, 0.7, None, None, None, False, False, "first", 20, 1 << 20)
-    keys, numbers = np.full(300, 5, dtype=np.uint64), np.arange(300, dtype=np.uint32)
-    entries = ((keys[at : at + 40], numbers[at : at + 40]) for at in range(0, 300, 40))
+    keys, doc_ids = np.full(300, 5, dtype=np.uint64), np.arange(300, dtype=np.uint32)
+    entries = ((keys[at : at + 40], doc_ids[at : at + 40]) for at in range(0, 300, 40))
     equal = EqualSketches(plan, entries, partial(Sketches, Equals(), scheme.tables))
     rows = [row for rows in equal.steps() for row in rows[["a", "b", "agree"]].tolist()]
     assert rows == [(number % 7, number, 32) for number in range(7, 300)]
@@ -193,7 +193,7 @@ def test_sketches_of_many_are_those_of_each() -> None:
     with partitioned([items], Config(num_perm=32)) as (pinned,):
         ranks = np.arange(0, 50, 3, dtype=np.uint32)
         words, fingerprints = pinned.sketches(ranks)
-        for rank, row, bits in zip(pinned.ranks.numbers(ranks).tolist(), words, fingerprints, strict=True):
+        for rank, row, bits in zip(pinned.ranks.doc_ids(ranks).tolist(), words, fingerprints, strict=True):
             alone = pinned.read(lambda view, number=rank: view.directory.read_sketches(np.array([number])))  # type: ignore[misc]
             assert np.array_equal(alone[0], [row])
             assert alone[1] == [bits]

@@ -25,13 +25,13 @@ def test_writer_makes_the_same_values_of_tables_that_come_in_parts(
     geometry, whole = Geometry(0, 0, layout), table_only(0, sorted(keys))
     expected_entry, expected = segment_puts(geometry, whole.entry(3), whole)
     writer, puts = SegmentWriter(geometry, whole.entry(3)), []
-    hashes, numbers = whole.tables[KEY_TABLE]
+    hashes, doc_ids = whole.tables[KEY_TABLE]
     step = len(keys) + 1 if writer.is_whole else layout.entries_per_chunk * data.draw(st.integers(1, 4))
     for first in range(0, len(keys), step):
         part = slice(first, first + step)
-        puts += writer.add_entries(hashes[0, part], numbers[part])
+        puts += writer.add_entries(hashes[0, part], doc_ids[part])
     puts += writer.end_table() + writer.end_table()
-    puts += writer.add_sketches(whole.words, whole.fingerprints, whole.numbers) + writer.finish()
+    puts += writer.add_sketches(whole.words, whole.fingerprints, whole.doc_ids) + writer.finish()
     assert (writer.entry, dict(puts)) == (expected_entry, dict(expected))
     assert writer.entry.num_keys == len(keys)
 
@@ -80,22 +80,22 @@ def test_documents_are_stored_as_the_writer_stores_their_sorted_tables(
     geometry = Geometry(bands, permutations, layout)
     chosen = st.lists(crowded, min_size=count, max_size=count)
     rows = np.array([data.draw(chosen) for _ in range(2 + bands + permutations)], np.uint64)
-    numbers = np.sort(np.array(data.draw(st.permutations(range(20)))[:count], np.uint32))
-    copies, signed, printed = (numbers[: data.draw(st.integers(0, count))] for _ in range(3))
+    doc_ids = np.sort(np.array(data.draw(st.permutations(range(20)))[:count], np.uint32))
+    copies, signed, printed = (doc_ids[: data.draw(st.integers(0, count))] for _ in range(3))
     tables = [
-        (rows[:1], numbers),
+        (rows[:1], doc_ids),
         (np.sort(rows[1:2, : len(copies)]), copies),
         (rows[2 : 2 + bands, : len(signed)], signed),
         (rows[2 + bands :, : len(printed)], printed),
     ]
     words = np.ascontiguousarray(rows[2 : 2 + bands].T)
-    documents = SegmentData(7, int(numbers[-1]) + 1, tables, words, rows[0], numbers)
+    documents = SegmentData(7, int(doc_ids[-1]) + 1, tables, words, rows[0], doc_ids)
     writer, puts = SegmentWriter(geometry, documents.entry(3)), []
     for keys, some in documents.sorted_tables():
         puts += writer.add_entries(keys, some) + writer.end_table()
-    puts += writer.add_sketches(words, rows[0], numbers) + writer.finish()
+    puts += writer.add_sketches(words, rows[0], doc_ids) + writer.finish()
     assert segment_puts(geometry, documents.entry(3), documents) == (writer.entry, puts)
-    given = [(row, numbers) for kind, numbers in tables for row in kind]
+    given = [(row, doc_ids) for kind, doc_ids in tables for row in kind]
     for (keys, some), (unsorted, theirs) in zip(documents.sorted_tables(), given, strict=True):
         pairs = sorted(zip(unsorted.tolist(), theirs.tolist(), strict=True), key=lambda pair: pair[0])
         assert pairs == list(zip(keys.tolist(), some.tolist(), strict=True))

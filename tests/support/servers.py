@@ -66,7 +66,7 @@ S3_PACKAGES = "moto", "flask", "s3fs"
 GS_PACKAGES = "gcsfs", "gcp_storage_emulator"
 """Not in the extra `test`: gRPC comes with them."""
 
-_NUMBERS = itertools.count()
+_DOC_ID_BITS = itertools.count()
 """A store of its own for each: moto's servers in one process share their buckets."""
 
 
@@ -89,7 +89,7 @@ def s3_store() -> Iterator[str]:
     }
     try:
         fsspec.filesystem("s3").call_s3("create_bucket", Bucket="bucket")
-        yield f"s3://bucket/{next(_NUMBERS)}"
+        yield f"s3://bucket/{next(_DOC_ID_BITS)}"
     finally:
         fsspec.filesystem("s3").clear_instance_cache()
         if before is None:
@@ -129,7 +129,7 @@ def gs_store() -> Iterator[str]:
     fsspec.register_implementation("gs", system, clobber=True)
     fsspec.config.conf["gs"] = {"token": "anon", "project": "one", "endpoint_url": f"http://{host}:{port}"}
     try:
-        yield f"gs://bucket/{next(_NUMBERS)}"
+        yield f"gs://bucket/{next(_DOC_ID_BITS)}"
     finally:
         system.clear_instance_cache()
         _restore(*before)

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from simindex import Layout
-from simindex.format.keys import WHOLE_SEGMENT, number_key
+from simindex.format.keys import WHOLE_SEGMENT, doc_id_key
 from simindex.format.layout import (
     BITMAPS,
     COPY_TABLE,
@@ -155,7 +155,7 @@ DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
 
 def record_key(number: int) -> bytes:
     """The key of a document's record, mark and group of copies, in their databases."""
-    return number_key(number)
+    return doc_id_key(number)
 
 
 def stored_values(path: Path) -> list[tuple[str, bytes, bytes]]:
@@ -267,10 +267,10 @@ layouts = st.sampled_from([Layout(2, 3, 1), Layout(2, 7, 1), Layout(8, 65_536, 1
 
 def table_only(base: int, keys: list[int]) -> SegmentData:
     """A segment of documents with these key hashes and no sketches."""
-    numbers = np.arange(len(keys), dtype=np.uint32)
+    doc_ids = np.arange(len(keys), dtype=np.uint32)
     none, no_tables = np.empty(0, np.uint32), np.empty((0, 0), np.uint64)
     no_copies = np.empty((1, 0), np.uint64), none
-    tables = [(np.array([keys], np.uint64), numbers), no_copies, (no_tables, none), (no_tables, none)]
+    tables = [(np.array([keys], np.uint64), doc_ids), no_copies, (no_tables, none), (no_tables, none)]
     return SegmentData(base, len(keys), tables, no_tables, np.empty(0, np.uint64), none)
 
 

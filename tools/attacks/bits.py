@@ -48,22 +48,22 @@ Question = Callable[[], Any]
 
 def made_up_documents(chance: np.random.Generator, base: int) -> SegmentData:
     """Documents of which some have no sketch of their own but are copies, and some have no signature."""
-    numbers = np.flatnonzero(np.arange(DOCUMENTS) % 5).astype(np.uint32)
-    words = chance.integers(0, 2**64, (len(numbers), BANDS), np.uint64)
+    doc_ids = np.flatnonzero(np.arange(DOCUMENTS) % 5).astype(np.uint32)
+    words = chance.integers(0, 2**64, (len(doc_ids), BANDS), np.uint64)
     words[1::7] = words[::7][: len(words[1::7])]
-    fingerprints = chance.integers(0, 2**64, len(numbers), np.uint64)
+    fingerprints = chance.integers(0, 2**64, len(doc_ids), np.uint64)
     fingerprints[2::9] = fingerprints[::9][: len(fingerprints[2::9])] ^ np.uint64(5)
-    signed = np.arange(len(numbers)) % 11 != 3
+    signed = np.arange(len(doc_ids)) % 11 != 3
     copies = np.arange(0, DOCUMENTS, 10, dtype=np.uint32)
     leaders = (copies + np.uint32(1)).astype(np.uint64) + np.uint64(base)
     hashes = chance.integers(0, 2**64, DOCUMENTS, np.uint64)
     tables = [
         (hashes[None], np.arange(DOCUMENTS, dtype=np.uint32)),
         (leaders[None], copies),
-        (words[signed].T, numbers[signed]),
-        (permuted(fingerprints), numbers),
+        (words[signed].T, doc_ids[signed]),
+        (permuted(fingerprints), doc_ids),
     ]
-    return SegmentData(base, DOCUMENTS, tables, words, fingerprints, numbers)
+    return SegmentData(base, DOCUMENTS, tables, words, fingerprints, doc_ids)
 
 
 def permuted(fingerprints: np.ndarray) -> np.ndarray:
@@ -137,8 +137,8 @@ def questions_of(directory: Directory, data: SegmentData, number: int) -> list[Q
         partial(keys, KEY_TABLE, key - np.uint64(1)),
         partial(keys, COPY_TABLE, np.array([data.base + number], np.uint64)),
     ]
-    row = int(np.searchsorted(data.numbers, number))
-    if row == len(data.numbers) or data.numbers[row] != number:
+    row = int(np.searchsorted(data.doc_ids, number))
+    if row == len(data.doc_ids) or data.doc_ids[row] != number:
         return asked
     asked.append(sketch)
     words, fingerprint = data.words[row : row + 1], data.fingerprints[row : row + 1]
@@ -195,7 +195,7 @@ def documents_near(data: SegmentData, key: bytes, value: bytearray, byte: int) -
         order = data.sorted_tables()[table - FENCES][1]
         return list(map(int, order[max(0, (block - 1) * each) : (block + 1) * each]))
     if table == GEOMETRY.count:
-        order, per_chunk, widths = data.numbers, GEOMETRY.sketches_per_chunk, (8 * BANDS, 8, 4)
+        order, per_chunk, widths = data.doc_ids, GEOMETRY.sketches_per_chunk, (8 * BANDS, 8, 4)
     else:
         order, per_chunk, widths = data.sorted_tables()[table][1], GEOMETRY.entries_per_chunk, (8, 0, 4)
     count = min(per_chunk, len(order) - chunk * per_chunk)
@@ -219,10 +219,10 @@ def words_set_by(data: SegmentData, table: int, chunk: int) -> list[tuple[int, f
     """(document, the words of a filter's chunk or of a bitmap in which its key has bits), remembered."""
     known = _SET_BY.get((id(data), table, chunk))
     if known is None:
-        keys, numbers = data.sorted_tables()[table & 0x3FFF]
+        keys, doc_ids = data.sorted_tables()[table & 0x3FFF]
         entry = data.entry(0)._replace(chunked=1, filters=GEOMETRY.filters_of(data.entry(0)))
         known = []
-        for at, number in enumerate(numbers):
+        for at, number in enumerate(doc_ids):
             if table >= BITMAPS:
                 words = np.zeros(1 << GEOMETRY.bitmap_bits(entry)[table - BITMAPS] - 6, np.uint64)
                 _kernel.set_bitmap(keys[at : at + 1], words)

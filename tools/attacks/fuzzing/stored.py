@@ -14,7 +14,7 @@ import numpy as np
 
 from simindex import CharShingles, Config, CorruptIndexError, FormatError, SimHashConfig
 from simindex.format.bulk import decode_records
-from simindex.format.keys import number_key, number_of
+from simindex.format.keys import doc_id_key, doc_id_of
 from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, decode_header, decode_manifest, encode_manifest
 from simindex.format.records import (
     Run,
@@ -30,7 +30,7 @@ from simindex.format.records import (
 from simindex.format.seals import pack, seal, unpack
 
 _NUMBER, _KEEP = 5, 8
-_NUMBER_KEY = number_key(_NUMBER)
+_DOC_ID_KEY = doc_id_key(_NUMBER)
 _RUN_KEY = run_key(7, 3)
 
 
@@ -40,7 +40,7 @@ def _value(choice: int, database: str, key: bytes, content: bytes) -> bytes:
 
 def decode_a_record(data: bytes) -> None:
     """A record, one by one and with others: the two ways say the same."""
-    value = _value(data[0], "documents", _NUMBER_KEY, data[1:])
+    value = _value(data[0], "documents", _DOC_ID_KEY, data[1:])
     alone: Any = None
     with contextlib.suppress(CorruptIndexError):
         alone = decode_record(_NUMBER, value)
@@ -62,9 +62,9 @@ def decode_counts(data: bytes) -> None:
     choice, content = data[0], data[1:]
     with contextlib.suppress(CorruptIndexError):
         if choice % 5 == 0:
-            assert decode_flags(_NUMBER, _value(choice, "removed", _NUMBER_KEY, content)) in (1, 3)
+            assert decode_flags(_NUMBER, _value(choice, "removed", _DOC_ID_KEY, content)) in (1, 3)
         elif choice % 5 == 1:
-            assert decode_group_size(_NUMBER, _value(choice, "groups", _NUMBER_KEY, content)) >= 1
+            assert decode_group_size(_NUMBER, _value(choice, "groups", _DOC_ID_KEY, content)) >= 1
         elif choice % 5 == 2:
             key = content[8:] if choice % 2 else _RUN_KEY
             run = decode_run(key, _value(choice, "ages", key, content[:8]), 1 << 40)
@@ -73,7 +73,7 @@ def decode_counts(data: bytes) -> None:
             hashes = decode_kept(content)
             assert np.array_equal(decode_kept(encode_kept(hashes)), hashes)
         else:
-            assert number_key(number_of(content)) == content
+            assert doc_id_key(doc_id_of(content)) == content
 
 
 def decode_meta(data: bytes) -> None:
@@ -138,7 +138,7 @@ def _count_seeds() -> list[bytes]:
         b"\2" + run,
         b"\x11" + run + _RUN_KEY,
         b"\3" + kept,
-        b"\4" + _NUMBER_KEY,
+        b"\4" + _DOC_ID_KEY,
     ]
 
 
