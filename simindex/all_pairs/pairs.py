@@ -404,7 +404,8 @@ class Pairs(SnapshotIterator[Pair]):
             self._own = OwnShingles(self._shingles(), self._common, keep)
 
     def _shingles(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the doc id and the shingle hashes of each document; of those without kept ones nothing."""
+        """Yield (doc id, shingle hashes) of the documents that pass: of the texts where they were given, else
+        the kept ones; documents that keep none are passed over."""
         for found in self._passing(self._where):
             for doc_id, record in found:
                 if self._texts is not None:

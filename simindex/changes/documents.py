@@ -165,7 +165,8 @@ class NewDocuments:
         return SegmentData(first, last - first + 1, tables, words, fingerprints, own)
 
     def _shingles(self, relative: np.ndarray, copies: list[int]) -> Entries:
-        """Return the keys of the shingle table, of all documents but the copies."""
+        """Return the entries of the shingle table, keys alone, of all documents but the copies: each a hash
+        of the sample with the relative doc id in its low bits."""
         samples = self.sketches.samples
         if samples is None:
             return NO_ENTRIES

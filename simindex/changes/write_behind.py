@@ -79,8 +79,9 @@ class WriteBehind:
             self.others.append((database, doc_id_key(doc_id), None))
 
     def settle(self, manifest: Manifest, packed: list[bytes]) -> tuple[Manifest, bytes]:
-        """Return a manifest with the changes that wait, and its stored form; `packed` is `encode_manifest`'s.
-        What does not wait, or finds no room, is written."""
+        """Return a manifest that holds the changes that wait, and its stored bytes; what may not wait, or
+        finds no room there, is moved to `appended` and `others`, to be stored. `packed`: as of
+        `encode_manifest`."""
         settled, encoded = self._encoded(manifest, packed)
         if self._waits and len(encoded) <= _BESIDE_BYTES:
             return settled, encoded

@@ -408,8 +408,8 @@ class Geometry:
         return [*tables, shingles] if self.has_shingles else tables
 
     def filters_of(self, entry: SegmentEntry) -> bytes:
-        """Return `SegmentEntry.filters` for so many entries; none where permutations hold more than half of
-        all prefixes."""
+        """Return `SegmentEntry.filters`, a size of each kind, for as many entries as one has; that of
+        permutations is 0, no filter, where they hold more than half of all prefixes."""
         keys, copies, bands, permutations, shingles = entry.counts
         if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
             permutations = 0

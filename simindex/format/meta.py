@@ -161,7 +161,8 @@ class Manifest(NamedTuple):
 
 
 def encode_manifest(manifest: Manifest, packed: list[bytes] | None = None) -> bytes:
-    """Return the sealed manifest; `packed` holds what this function has put there of its first segments."""
+    """Return the sealed manifest. `packed`: the bytes of its first segments, as an earlier call has left them
+    there; those of the others are added."""
     packed = [] if packed is None else packed
     packed += map(_packed_plainly, manifest.segments[len(packed) :])
     segments = packed if all(packed) else list(map(pack, manifest.segments))

@@ -208,7 +208,8 @@ class Fields:
         return {name: value for name, value in values.items() if name not in own} or None
 
     def require_column(self, place: str, columns: Sequence[str]) -> None:
-        """Refuse a table that has no column of documents, or two of a name that is read."""
+        """Raise InputError where a table has two columns of a name that is read, or none of the name of the
+        documents, or of the keys where these alone are read."""
         for name in (self.id, self.document, self.metadata_from):
             if name is not None and (count := list(columns).count(name)) > 1:
                 raise InputError(place, f"expected one column {name!r}, found {count}")

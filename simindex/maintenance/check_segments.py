@@ -173,7 +173,8 @@ class Agreement:
         return self._tables.has_shingles and table == self._tables.shingle_table
 
     def _compare_samples(self, name: str) -> None:
-        """Compare how many entries documents have with what their records say."""
+        """Report documents that have more or fewer entries in the shingle table, which `name` names, than
+        their records say."""
         self._require_known(self._shingles, name)
         if not self._documents.is_whole:
             return

@@ -103,7 +103,8 @@ class SegmentRemains:
         return rows
 
     def _of_chunks(self) -> list[np.ndarray]:
-        """Return the sketches of sound blocks, behind those that the tables have where a block is not."""
+        """Return the sketches of the sound blocks; where one is not, all that the tables have come before
+        them, some of the same documents."""
         by_tables: _ByDocId | None = None
         found = list[np.ndarray]()
         for key, chunk in self._stored.chunks(self._tables.count):

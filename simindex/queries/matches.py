@@ -50,7 +50,8 @@ class _Found(_kernel.MatchSlots):
 
     def _read_error(self: Any) -> float | None:
         """Return the standard error of a similarity that was estimated from agreeing rows, ``None`` where no
-        similarity is known; to read it costs as much as all other fields."""
+        similarity is known: `formulas.estimator.standard_error`, of the shingles of both, which costs as much
+        as all other fields."""
         similarity = self.similarity
         if similarity is None:
             return None

@@ -127,7 +127,7 @@ class Compared:
         return equal
 
     def _are_copies(self, rows: np.ndarray) -> np.ndarray:
-        """Return whether the whole sketches of pairs are equal."""
+        """Return of each verified pair whether both halves of the two sketches are equal."""
         are_equal: np.ndarray = (rows["distance"] == 0) & np.isin(rows["agree"], (self._agree, NO_VALUE))
         return are_equal
 

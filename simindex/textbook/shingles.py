@@ -236,7 +236,8 @@ def word_shingles(tokens: Sequence[str], size: int) -> list[str]:
 
 
 def character_shingles(text: str, size: int) -> list[str]:
-    """Return the runs of `size` code points, in order and with repeats (seeds 000, 001 and 003).
+    """Return the runs of `size` code points, in order and with repeats (seeds 000, 001 and 003). A shorter
+    text is one of them, an empty one has none.
 
     >>> character_shingles("abcab", 2)
     ['ab', 'bc', 'ca', 'ab']

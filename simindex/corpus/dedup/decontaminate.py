@@ -332,7 +332,8 @@ class Decontamination(Job):
 
     @contextmanager
     def _opened_items(self, folder: str) -> Iterator[_Items]:
-        """Open the index of the items, which is made in a folder where there is none."""
+        """Open the index of the items for a ``with`` block: the one that was named, or a new one in
+        `folder`."""
         if self._items is None:
             with _Items(self._settings.threshold, self._others[0], "r", self._config) as index:
                 self.state.items = len(index)

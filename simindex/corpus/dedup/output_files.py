@@ -98,7 +98,7 @@ class Writing(NamedTuple):
                 )
 
     def require_there(self) -> None:
-        """Refuse a job that is done and has lost what it wrote."""
+        """Raise JobError where an output of a job that is done is not there any more."""
         for path in self.files.values():
             if not exists(path):
                 found = f"{path}: expected the output of a job that is done, found no file; "

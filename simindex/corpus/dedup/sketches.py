@@ -426,7 +426,8 @@ def _of_range(
 
 
 def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:
-    """Return the sketches of rows, `compares` the half that they are compared by; an error names the key."""
+    """Return the sketches of rows. One that is a `Sketch` itself must have the half `compares`; an error
+    names the key."""
     documents = rows.documents
     if set(map(type, documents)) == {str}:
         with suppress(TypeError, ValueError):  # they are raised below, and name the one
