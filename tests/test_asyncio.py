@@ -268,14 +268,14 @@ def test_transactions_of_two_indexes_keep_apart(index: Index, tmp_path: Path) ->
 
 def test_transaction_that_ended_in_another_context_is_over_everywhere(index: Index) -> None:
     """As a fixture's does that is set up and torn down in contexts of their own."""
-    before, behind = contextvars.copy_context(), contextvars.copy_context()
+    before, end = contextvars.copy_context(), contextvars.copy_context()
     block = index.transaction()
     before.run(block.__enter__)
     index.insert("T1", FOX)
     thread = threading.Thread(target=lambda: before.run(list, index))
     thread.start()
     thread.join(20)
-    behind.run(block.__exit__, None, None, None)
+    end.run(block.__exit__, None, None, None)
     before.run(index.insert, "T2", FOX)
     with index.transaction():
         thread = threading.Thread(target=lambda: before.run(index.insert, "T3", FOX))

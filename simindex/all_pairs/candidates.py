@@ -109,9 +109,9 @@ def first_met(source: Tables, walk: WalkPlan, place: int, pairs: np.ndarray) -> 
         permute = walk.scheme.plan.permute
         columns = zip(permute(own), permute(others), strict=True)
     for table, (own, others) in zip(walk.tables, columns, strict=False):
-        first, behind = walk.bounds(table, place)
+        first, end = walk.bounds(table, place)
         is_common = (own ^ others) >> np.uint64(64 - walk.plan.bits[table]) == 0
-        if first < behind:
-            is_here |= is_open & is_common & (own - np.uint64(first) <= np.uint64(behind - first - 1))
+        if first < end:
+            is_here |= is_open & is_common & (own - np.uint64(first) <= np.uint64(end - first - 1))
         is_open &= ~is_common
     return pairs[is_here]

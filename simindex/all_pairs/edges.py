@@ -167,16 +167,16 @@ class SortedEdges:
             yield last
             return
         size = max(self._capacity // (2 * (num_runs + 1)), LEAST_BLOCK)
-        runs = [self._run(first, behind, size) for first, behind in pairwise(self._ends)]
+        runs = [self._run(first, end, size) for first, end in pairwise(self._ends)]
         newest = [iter([(self._edges(last), last)])] if len(last) else []
         for _, rows in merged([*newest, *runs]):
             yield rows
 
-    def _run(self, first: int, behind: int, size: int) -> Iterator[Piece]:
+    def _run(self, first: int, end: int, size: int) -> Iterator[Piece]:
         """Yield the edges of a run in the file, and their rows, so many at a time."""
         assert self._file is not None
-        for at in range(first, behind, size):
-            count = min(size, behind - at)
+        for at in range(first, end, size):
+            count = min(size, end - at)
             with self._naming_the_folder():
                 self._file.seek(at * self._dtype.itemsize)
                 block = np.fromfile(self._file, dtype=self._dtype, count=count)

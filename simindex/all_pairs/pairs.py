@@ -301,16 +301,14 @@ class Pairs(SnapshotIterator[Pair]):
             yield piece
         self.done = end
 
-    def _aged(
-        self, table: int, first: int, behind: int, capacity: int, left_out: np.ndarray
-    ) -> Iterator[Piece]:
+    def _aged(self, table: int, first: int, end: int, capacity: int, left_out: np.ndarray) -> Iterator[Piece]:
         """Yield the entries of a range, those of one key by the oldest live document of each."""
         orphaned, ages, bits = self._orphaned
         if not len(orphaned):
-            return self._pinned.pieces(table, first, behind, capacity, left_out)
-        own = self._pinned.pieces(table, first, behind, capacity, left_out | ~bits)
+            return self._pinned.pieces(table, first, end, capacity, left_out)
+        own = self._pinned.pieces(table, first, end, capacity, left_out | ~bits)
         keys, ranks = map(np.concatenate, zip(_NO_ENTRIES, *own, strict=True))
-        others = self._pinned.pieces(table, first, behind, capacity, left_out | bits)
+        others = self._pinned.pieces(table, first, end, capacity, left_out | bits)
         return merged_by_age(others, (keys, ranks), ages[np.searchsorted(orphaned, ranks)])
 
     @cached_property
@@ -335,8 +333,8 @@ class Pairs(SnapshotIterator[Pair]):
         plan, before = self._plan, self.ranks.dead
         if plan.kept or self._texts is not None:
             return  # equal rows do not mean equal shingles
-        for first, behind in ((0, key), (key, EVERY_KEY)):
-            entries = self._aged(plan.first_table, first, behind, plan.capacity, before)
+        for first, end in ((0, key), (key, EVERY_KEY)):
+            entries = self._aged(plan.first_table, first, end, plan.capacity, before)
             for rows in EqualSketches(plan, entries, self._sketches, whole=True).steps():
                 set_bits(self._left_out, rows["b"])
                 found = self._unite_some(rows)

@@ -160,7 +160,7 @@ def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
 
 
 def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
-    """Return (first, behind) of a range of keys: the `place`-th of `count`, cut where prefixes change.
+    """Return (first, end) of a range of keys: the `place`-th of `count`, cut where prefixes change.
 
     >>> [hex(key) for key in bounds_of(1, 3, 8)]
     ['0x5500000000000000', '0xaa00000000000000']
@@ -189,5 +189,5 @@ class WalkPlan:
         return range(len(self.plan.bits))
 
     def bounds(self, table: int, place: int) -> tuple[int, int]:
-        """Return the keys of a range: (first, behind)."""
+        """Return the keys of a range: (first, end)."""
         return bounds_of(place, self.count, self.plan.bits[table])

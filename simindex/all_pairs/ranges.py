@@ -165,10 +165,10 @@ def walk_range(
 
 
 def _pieces(walk: WalkPlan, table: int, source: Tables, place: int) -> Iterator[Piece]:
-    plan, (first, behind) = walk.plan, walk.bounds(table, place)
-    if first >= behind:
+    plan, (first, end) = walk.plan, walk.bounds(table, place)
+    if first >= end:
         return iter(())
-    return source.pieces(plan.first_table + table, first, behind, plan.capacity)
+    return source.pieces(plan.first_table + table, first, end, plan.capacity)
 
 
 def _by_columns(

@@ -52,8 +52,8 @@ class Tables(SketchSource, Protocol):
     def total(self) -> int:
         """How many numbers there are."""
 
-    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a table whose keys are in first..behind-1, about `capacity` at a time."""
+    def pieces(self, table: int, first: int, end: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a table whose keys are in first..end-1, about `capacity` at a time."""
 
     def copies(self) -> Piece:
         """Return (leaders, copies), uint32, of rows that are in no table, for their sketch is a leader's."""
@@ -116,12 +116,12 @@ class MergedTables:
             here = slice(int(ends[partition]), int(ends[partition + 1]))
             yield partition, here, numbers[here] - self._partitions[partition][1]
 
-    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+    def pieces(self, table: int, first: int, end: int, capacity: int) -> Iterator[Piece]:
         """Yield the entries of a range, those of all partitions; see `Tables.pieces`."""
         each = max(capacity // max(len(self._partitions), 1), LEAST_PIECE)
 
         def numbered(tables: Tables, offset: np.uint32) -> Iterator[Piece]:
-            return ((keys, ranks + offset) for keys, ranks in tables.pieces(table, first, behind, each))
+            return ((keys, ranks + offset) for keys, ranks in tables.pieces(table, first, end, each))
 
         return merged([numbered(*partition) for partition in self._partitions])
 
@@ -173,8 +173,8 @@ def merged_by_age(pieces: Iterator[Piece], more: Piece, ages: np.ndarray) -> Ite
     order = np.lexsort((ages, more[0]))
     keys, numbers, ages = more[0][order], more[1][order], ages[order]
     for block_keys, block in pieces:
-        first, behind = (int(np.searchsorted(keys, block_keys[-1], side)) for side in ("left", "right"))
-        end = first + int(np.searchsorted(ages[first:behind], block[-1]))
+        first, stop = (int(np.searchsorted(keys, block_keys[-1], side)) for side in ("left", "right"))
+        end = first + int(np.searchsorted(ages[first:stop], block[-1]))
         if not end:
             yield block_keys, block
             continue
@@ -207,9 +207,9 @@ class Ranks:
         self.offsets = offsets_of([entry.span for entry in entries], "segments")
         self.dead, orphaned = np.zeros(self.total // 8 + 1, dtype=np.uint8), [_NO_NUMBERS]
         for entry, offset in zip(entries, self.offsets.tolist(), strict=False):
-            behind = entry.base + entry.span
-            for first in range(entry.base, behind, _WINDOW):
-                removed = view.removed_between(first, min(first + _WINDOW, behind))
+            end = entry.base + entry.span
+            for first in range(entry.base, end, _WINDOW):
+                removed = view.removed_between(first, min(first + _WINDOW, end))
                 ranks = np.array([*removed], dtype=np.uint64) - np.uint64(entry.base) + np.uint64(offset)
                 is_dead = np.array([*removed.values()], dtype=np.uint8) & REMOVED_SKETCH != 0
                 set_bits(self.dead, ranks[is_dead])
@@ -315,12 +315,12 @@ class PinnedTables:
         return self.read(lambda view: [sum(_counts_of(view.directory, table)) for table in tables])
 
     def pieces(
-        self, table: int, first: int, behind: int, capacity: int, dead: np.ndarray | None = None
+        self, table: int, first: int, stop: int, capacity: int, dead: np.ndarray | None = None
     ) -> Iterator[Piece]:
         """Yield the live entries of a range of keys; `dead`: a bit for each rank that is left out, default:
         those of removed sketches. See `Tables.pieces`."""
         dead = self.ranks.dead if dead is None else dead
-        sources, end = self.read(partial(self._sources, table, first, behind))
+        sources, end = self.read(partial(self._sources, table, first, stop))
 
         def next_piece(room: int, view: View) -> Piece:
             keys, ranks = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint32)
@@ -332,7 +332,7 @@ class PinnedTables:
             if len(piece[0]):
                 yield piece
 
-    def _sources(self, table: int, first: int, behind: int, view: View) -> tuple[np.ndarray, int]:
+    def _sources(self, table: int, first: int, end: int, view: View) -> tuple[np.ndarray, int]:
         """Return where segments have a range of keys, MERGE_SOURCE, and the sum of the places behind it."""
         counts, place_of = np.array(_counts_of(view.directory, table)), partial(_place_of, view.directory)
         places = np.flatnonzero(counts)
@@ -341,7 +341,7 @@ class PinnedTables:
         sources["offset"] = self.ranks.offsets[places]
         begins, ends = (
             [place_of(*of, key) for of in zip(sources, counts[places].tolist(), strict=True)]
-            for key in (first, behind)
+            for key in (first, end)
         )
         sources["position"] = begins
         return sources, sum(ends)

@@ -139,7 +139,7 @@ class _Compaction:
     def _merged(self, new: NewFile, run: list[SegmentEntry]) -> list[SegmentEntry]:
         """Write neighbouring segments as one; return a list of its entry, or an empty list where no document
         is left."""
-        segment, behind = self.manifest.next_segment, self.done + self._bytes_of(run)
+        segment, end = self.manifest.next_segment, self.done + self._bytes_of(run)
         with self._reading() as txn:
             removed = _removed_in(run, self._session.reader.committed_view(txn))
         merge = Merge(self._tables, run, segment, removed)
@@ -150,10 +150,10 @@ class _Compaction:
                 view = self._session.reader.committed_view(txn)
                 puts, num_bytes = merge.advance(_STEP_BYTES, view.segment, view.directory.mapped)
             new.commit(lambda txn, puts=puts: [txn.put("segments", *put) for put in puts])  # type: ignore[misc]
-            self.done = min(self.done + num_bytes, behind)
+            self.done = min(self.done + num_bytes, end)
             if self._progress is not None:  # between two transactions, for it may use the index
                 self._progress(self.done, self.total)
-        self.done = behind
+        self.done = end
         return [merge.entry] if merge.entry.num_keys or merge.entry.num_sketches else []
 
     def _copy_documents(self, new: NewFile) -> None:
@@ -177,7 +177,7 @@ class _Compaction:
         new: NewFile,
         database: str,
         first: bytes = b"",
-        behind: bytes | None = None,
+        end: bytes | None = None,
         without: Container[bytes] = (),
     ) -> int:
         """Copy a database, or a part of it; returns how many entries."""
@@ -185,7 +185,7 @@ class _Compaction:
         following: bytes | None = first
         while following is not None:
             with self._reading(buffers=False) as txn:
-                items, following = some_values(txn, database, following, behind, without)
+                items, following = some_values(txn, database, following, end, without)
             if items and database == "segments":
                 new.commit(partial(WriteTransaction.put_all, database=database, items=items))
             elif items:

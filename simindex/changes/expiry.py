@@ -110,7 +110,7 @@ class _Sweep:
             yield range(-len(self._pending.by_key), 0)
         for run in self._due():
             first = run.first
-            while found := self._view.records_from(first, DEFAULT_BATCH_SIZE, run.behind):
+            while found := self._view.records_from(first, DEFAULT_BATCH_SIZE, run.end):
                 yield (doc_id for doc_id, record in found if record.age_from < self._limit)
                 first = found[-1][0] + 1
 
@@ -127,33 +127,33 @@ class _Sweep:
     def _due(self) -> Iterator[Run]:
         """Yield the runs that may have documents to remove, oldest first."""
         changed = self._pending.runs
-        own = [Run(*key, behind) for key, behind in changed.items() if behind]
+        own = [Run(*key, end) for key, end in changed.items() if end]
         # What this very change has touched gets its runs at the end of it.
         own += [Run(self._pending.inserted_at, *ends) for ends in side_by_side(sorted(self._pending.touched))]
         stored = (run for run in self._view.runs() if run[:2] not in changed)
-        tail = [self._tail] if self._tail.first < self._tail.behind else []
+        tail = [self._tail] if self._tail.first < self._tail.end else []
         return takewhile(lambda run: run.time < self._limit, heapq.merge(stored, sorted(own), tail))
 
     def _go_through(self, run: Run) -> None:
         """Remove what is old of a run, and put what stays into a later one."""
-        found = self._view.records_from(run.first, self.room, run.behind)
-        stop = run.behind if len(found) < self.room else found[-1][0] + 1
+        found = self._view.records_from(run.first, self.room, run.end)
+        stop = run.end if len(found) < self.room else found[-1][0] + 1
         self.room -= len(found)
         kept = self._remove_old(found)
-        rest = Run(run.time, stop, run.behind)
+        rest = Run(run.time, stop, run.end)
         is_tail = run == self._tail
-        if is_tail and stop == run.behind:
-            self._pending.tail = kept._replace(behind=stop) if kept else Run(0, stop, stop)
+        if is_tail and stop == run.end:
+            self._pending.tail = kept._replace(end=stop) if kept else Run(0, stop, stop)
             return
         runs = self._pending.runs
         if is_tail:
             self._pending.tail = rest
         else:
             runs[run.time, run.first] = 0
-            if stop < run.behind:
-                runs[rest.time, rest.first] = rest.behind
+            if stop < run.end:
+                runs[rest.time, rest.first] = rest.end
         if kept:
-            runs[kept.time, kept.first] = kept.behind
+            runs[kept.time, kept.first] = kept.end
 
     def _remove_old(self, found: list[tuple[int, StoredRecord]]) -> Run | None:
         """Remove the old ones of these documents; returns a run of those that no other run holds."""

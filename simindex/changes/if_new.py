@@ -278,8 +278,8 @@ class Batch:
         self._owners[key] = self._first + place
 
     def _is_asked_alone(self, place: int) -> bool:
-        first, behind = self._compared_ends[place : place + 2]
-        is_crowded = place in self._crowded and not self._stored[self._compared[first:behind]].all()
+        first, end = self._compared_ends[place : place + 2]
+        is_crowded = place in self._crowded and not self._stored[self._compared[first:end]].all()
         return is_crowded or place in self._alone
 
     def _remove(self, place: int) -> None:
@@ -345,8 +345,8 @@ def _alike(
     keys = np.ascontiguousarray(keys[:, compared])
     ordered, places = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
     _kernel.sort_tables(keys, len(compared), ordered, places)
-    behind = np.array([64 - bit for bit in bits], dtype=np.uint64)[:, None]
-    is_equal = (ordered[:, 1:] ^ ordered[:, :-1]) >> behind == 0
+    shift = np.array([64 - bit for bit in bits], dtype=np.uint64)[:, None]
+    is_equal = (ordered[:, 1:] ^ ordered[:, :-1]) >> shift == 0
     if not is_equal.any():
         return none, False
     is_alike = np.zeros(len(compared), dtype=bool)

@@ -310,7 +310,7 @@ def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[
     runs = dict(pending.runs)
     tail, ended = (pending.tail or tail).grown(pending.count, pending.inserted_at)
     if ended is not None:
-        runs[ended.time, ended.first] = ended.behind
+        runs[ended.time, ended.first] = ended.end
     if not pending.removed and not pending.touched:
         return [], runs, tail
     leaving = {n: record.seen_at for n, record in pending.removed.items() if record.seen_at is not None}
@@ -327,8 +327,8 @@ def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[
                 leaving[doc_id] = record.seen_at
     for key in _left_by_all(leaving, view):
         runs.setdefault(key, 0)
-    for first, behind in side_by_side(touched):
-        runs[pending.inserted_at, first] = behind
+    for first, end in side_by_side(touched):
+        runs[pending.inserted_at, first] = end
     return records, runs, tail
 
 
@@ -336,14 +336,14 @@ def _left_by_all(leaving: dict[int, int], view: View) -> list[tuple[int, int]]:
     """Return the runs of touches, as (time, first doc id), that only documents lie in that leave them."""
     left = []
     for doc_id, seen_at in leaving.items():
-        behind = view.run_behind(seen_at, doc_id)
-        if behind is not None and all(leaving.get(other) == seen_at for other in range(doc_id, behind)):
+        end = view.run_end(seen_at, doc_id)
+        if end is not None and all(leaving.get(other) == seen_at for other in range(doc_id, end)):
             left.append((seen_at, doc_id))
     return left
 
 
 def side_by_side(doc_ids: list[int]) -> list[tuple[int, int]]:
-    """Return (first, behind) of the ranges that ascending doc ids make."""
+    """Return (first, end) of the ranges that ascending doc ids make."""
     ranges: list[tuple[int, int]] = []
     for doc_id in doc_ids:
         if ranges and ranges[-1][1] == doc_id:

@@ -50,7 +50,7 @@ from simindex.format.meta import (
     decode_manifest,
     done_key,
     encode_done,
-    turn_behind,
+    turn_end,
     turn_of,
 )
 from simindex.format.packed import Pairs
@@ -107,7 +107,7 @@ class DoneCalls:
         """Return the next note. Raises AnswerTooLargeError."""
         turns, turn = self._read().values(), self._next_turn
         value = encode_done(turn, call, answer)
-        first = turn_behind(turn, value) - TURNS
+        first = turn_end(turn, value) - TURNS
         return Note(turn, call, value, list(takewhile(lambda turn: turn < first, turns)))
 
     def stored(self, note: Note) -> None:
@@ -116,7 +116,7 @@ class DoneCalls:
         for call in list(islice(turns, len(note.ends))):
             del turns[call]
         turns[note.call] = note.turn
-        self._next_turn = turn_behind(note.turn, note.value)
+        self._next_turn = turn_end(note.turn, note.value)
 
     def forget(self) -> None:
         """Read again what is stored, at the next question."""
@@ -128,7 +128,7 @@ class DoneCalls:
             with self._store.reading() as txn:
                 for key, value in stored_notes(txn):
                     turn = turn_of(key)
-                    turns[call_of(key, value)[0]], self._next_turn = turn, turn_behind(turn, value)
+                    turns[call_of(key, value)[0]], self._next_turn = turn, turn_end(turn, value)
             self._turns = turns
         return self._turns
 
@@ -351,8 +351,8 @@ def _small_puts(
     """Yield (database, key, value) of groups of copies, ages and a note; ``None`` removes the key."""
     for leader, size in groups.items():  # 0: none of its documents is left
         yield "groups", doc_id_key(leader), encode_group_size(leader, size) if size else None
-    for run, behind in runs.items():
-        yield "ages", run_key(*run), encode_run(Run(*run, behind)) if behind else None
+    for run, end in runs.items():
+        yield "ages", run_key(*run), encode_run(Run(*run, end)) if end else None
     if done is not None:
         yield "meta", done_key(done.turn), done.value
         yield from (("meta", done_key(turn), None) for turn in done.ends)

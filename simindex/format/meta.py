@@ -335,7 +335,7 @@ def turn_of(key: bytes) -> int:
     return turn
 
 
-def turn_behind(turn: int, value: bytes | memoryview) -> int:
+def turn_end(turn: int, value: bytes | memoryview) -> int:
     """Return the turn of the note that follows one."""
     return turn + 1 + len(value) // _TURN_BYTES
 

@@ -404,19 +404,19 @@ class Run(NamedTuple):
 
     time: int
     first: int
-    behind: int
+    end: int
 
     def grown(self, count: int, time: int) -> tuple[Run, Run | None]:
         """Return (the tail with `count` more documents, the run to be stored): the run is ``None`` until it
         is long enough."""
-        behind = self.behind + count
+        end = self.end + count
         if not count:
             return self, None
-        if self.first == self.behind:
-            return Run(time, self.first, behind), None
-        if behind - self.first <= RUN_DOCUMENTS:
-            return Run(min(time, self.time), self.first, behind), None
-        return Run(time, self.behind, behind), self
+        if self.first == self.end:
+            return Run(time, self.first, end), None
+        if end - self.first <= RUN_DOCUMENTS:
+            return Run(min(time, self.time), self.first, end), None
+        return Run(time, self.end, end), self
 
 
 def run_key(time: int, first: int) -> bytes:
@@ -426,7 +426,7 @@ def run_key(time: int, first: int) -> bytes:
 
 def encode_run(run: Run) -> bytes:
     """Return the sealed value of a run: the doc id behind its last one."""
-    return seal("ages", run_key(run.time, run.first), run.behind.to_bytes(_NUMBER_BYTES, "little"))
+    return seal("ages", run_key(run.time, run.first), run.end.to_bytes(_NUMBER_BYTES, "little"))
 
 
 def decode_run(key: bytes, value: bytes | memoryview, next_doc_id: int) -> Run:
@@ -435,7 +435,7 @@ def decode_run(key: bytes, value: bytes | memoryview, next_doc_id: int) -> Run:
     time, first = int.from_bytes(key[:_TIME_BYTES], "big"), int.from_bytes(key[_TIME_BYTES:], "big")
     run = Run(time, first, int.from_bytes(content, "little"))
     if (len(key), len(content)) != (_TIME_BYTES + _NUMBER_BYTES, _NUMBER_BYTES) or (
-        not time <= MAX_INSERTED_AT or not first < run.behind <= next_doc_id
+        not time <= MAX_INSERTED_AT or not first < run.end <= next_doc_id
     ):
         expected = f"expected a time and doc ids below {next_doc_id}, found {run}"
         raise damaged(f"run of ages {key.hex():.80}: {expected}", key=key)

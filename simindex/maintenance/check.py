@@ -184,18 +184,18 @@ _BY_DOC_ID = ("documents", "removed", "groups")
 
 
 def _problem_of(finding: Finding) -> Problem:
-    first, behind = finding.first, finding.behind
+    first, end = finding.first, finding.end
     doc_ids = None
     if finding.database in _BY_DOC_ID:
         with contextlib.suppress(CorruptIndexError):  # keys that are none, or to the end of the database
-            doc_ids = doc_id_of(first[:DOC_ID_KEY_BYTES]), doc_id_of(behind[:DOC_ID_KEY_BYTES])
+            doc_ids = doc_id_of(first[:DOC_ID_KEY_BYTES]), doc_id_of(end[:DOC_ID_KEY_BYTES])
     return Problem(
         "page",
         finding.message,
         finding.database or None,
         finding.page if finding.page >= 0 else None,
         first_key=first.hex() or None,
-        behind_key=behind.hex() or None,
+        end_key=end.hex() or None,
         doc_ids=doc_ids,
     )
 

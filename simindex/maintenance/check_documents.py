@@ -126,8 +126,8 @@ class Documents:
 
     def _report(self, kind: str, database: str, message: str, doc_id: int, last: int | None = None) -> None:
         """Report one document, or those from a doc id to the last."""
-        behind = int(doc_id if last is None else last) + 1
-        self._found(Problem(kind, message, database, doc_ids=(int(doc_id), behind)))
+        end = int(doc_id if last is None else last) + 1
+        self._found(Problem(kind, message, database, doc_ids=(int(doc_id), end)))
 
     # ---- records ----
 
@@ -191,8 +191,8 @@ class Documents:
 
     def of(self, entry: SegmentEntry) -> np.ndarray:
         """Return the live documents in the range of a segment."""
-        first, behind = np.searchsorted(self.live["doc_ids"], [entry.base, entry.base + entry.span])
-        return self.live[first:behind]
+        first, end = np.searchsorted(self.live["doc_ids"], [entry.base, entry.base + entry.span])
+        return self.live[first:end]
 
     def _check_places(self) -> None:
         """Report records whose number lies in no segment, and records of numbers that are marked as
@@ -298,7 +298,7 @@ class Documents:
 
 def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes, str]]]:
     """Return the runs of ages, and the keys of those that are damaged with what is wrong."""
-    runs = [manifest.tail] if manifest.tail.first < manifest.tail.behind else []
+    runs = [manifest.tail] if manifest.tail.first < manifest.tail.end else []
     broken: list[tuple[bytes, str]] = []
     for stored, value in tree.values():
         try:
@@ -314,8 +314,8 @@ def times_of_runs(runs: list[Run], doc_ids: np.ndarray) -> tuple[np.ndarray, np.
     ends = np.searchsorted(doc_ids, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
     oldest = np.full(len(doc_ids), np.iinfo(np.int64).max)
     newest = np.full(len(doc_ids), np.iinfo(np.int64).min)
-    for run, (first, behind) in zip(runs, ends.tolist(), strict=True):
-        oldest[first:behind] = run.time
-    for run, (first, behind) in zip(reversed(runs), reversed(ends.tolist()), strict=True):
-        newest[first:behind] = run.time
+    for run, (first, end) in zip(runs, ends.tolist(), strict=True):
+        oldest[first:end] = run.time
+    for run, (first, end) in zip(reversed(runs), reversed(ends.tolist()), strict=True):
+        newest[first:end] = run.time
     return oldest, newest

@@ -42,8 +42,8 @@ class Numbers:
     """The documents that a segment may have entries of: live ones, and removed ones with a mark."""
 
     def __init__(self, entry: SegmentEntry, documents: Documents) -> None:
-        live, behind = documents.of(entry), entry.base + entry.span
-        marked = [doc_id for doc_id in documents.marks if entry.base <= doc_id < behind]
+        live, end = documents.of(entry), entry.base + entry.span
+        marked = [doc_id for doc_id in documents.marks if entry.base <= doc_id < end]
         gone = np.setdiff1d(np.array(marked, dtype=np.int64), live["doc_ids"])
         removed = np.zeros(len(gone), dtype=DOCUMENT)
         removed["doc_ids"], removed["leaders"] = gone, NO_LEADER
@@ -256,8 +256,8 @@ class Agreement:
 
     def _check_leaders(self, seen: _Seen) -> None:
         """Prove that the sketch that a group shares is there."""
-        base, behind = self._entry.base, self._entry.base + self._entry.span
-        leaders = np.array([n - base for n in self._documents.groups if base <= n < behind], dtype=np.int64)
+        base, end = self._entry.base, self._entry.base + self._entry.span
+        leaders = np.array([n - base for n in self._documents.groups if base <= n < end], dtype=np.int64)
         gone = ~seen.holds(leaders)
         if gone.any():
             message = f"expected the sketch that copies share, found {int(gone.sum())} groups without one"

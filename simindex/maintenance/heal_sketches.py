@@ -184,9 +184,9 @@ def _confirmed_rows(
     same of its fingerprint. Zeros confirm nothing: two places may be zeros by the same damage.
     """
     tables, words = scheme.tables, whole.words
-    behind = tables.first_permutation + tables.permutations
+    end = tables.first_permutation + tables.permutations
     bands = [_Table(*table, span) for table in whole.tables[FIRST_BAND_TABLE:][: tables.bands]]
-    permuted = [_Table(*table, span) for table in whole.tables[tables.first_permutation : behind]]
+    permuted = [_Table(*table, span) for table in whole.tables[tables.first_permutation : end]]
     found = [table.doc_ids for table in (*bands, *permuted)]
     named, counts = np.unique(np.concatenate([*found, np.empty(0, np.int64)]), return_counts=True)
     named, doc_ids = named[counts > 1], whole.doc_ids.astype(np.int64)

@@ -115,7 +115,7 @@ def _runs_of_touches(documents: NewDocuments, doc_ids: np.ndarray) -> dict[tuple
     for doc_id, last in zip(doc_ids.tolist(), documents.seen_at or (), strict=True):
         if last is not None:
             touched.setdefault(last, []).append(doc_id)
-    return {(time, first): behind for time, some in touched.items() for first, behind in side_by_side(some)}
+    return {(time, first): end for time, some in touched.items() for first, end in side_by_side(some)}
 
 
 def making(

@@ -284,8 +284,8 @@ class _Repair:
         ends = [np.searchsorted(found["doc_id"], bound).tolist() for bound in bounds]
         config, layout = scheme.config, scheme.tables.layout
         with making(Path(destination), _WORK, config, layout, [self._source]) as session:
-            for (first, behind), part in zip(ends, remains, strict=True):
-                self._save(session, part, found[first:behind])
+            for (first, end), part in zip(ends, remains, strict=True):
+                self._save(session, part, found[first:end])
         if self._without_sample:
             self._salvage.notes.append(f"{self._without_sample} {SAMPLES_LOST}")
         expected = manifest.num_documents

@@ -24,9 +24,9 @@ class Problem:
         page: number of the page in ``data.mdb``.
         table: its name, as in errors: "keys", "band 3", "sketches", "filter of band 3".
         chunk, block: numbers of the chunk in the table, and of the sealed block in the chunk.
-        first_key, behind_key: database keys in hexadecimal, from the first to before the other: what a page
+        first_key, end_key: database keys in hexadecimal, from the first to before the other: what a page
             or a value holds.
-        doc_ids: (first, behind) of the documents concerned, by the numbers in which they were inserted.
+        doc_ids: (first, end) of the documents concerned, which ascend as they were inserted.
         documents: keys of documents concerned, as far as they are known; some of them where there are many.
     """
 
@@ -39,7 +39,7 @@ class Problem:
     chunk: int | None = None
     block: int | None = None
     first_key: str | None = None
-    behind_key: str | None = None
+    end_key: str | None = None
     doc_ids: tuple[int, int] | None = None
     documents: tuple[Key, ...] = ()
 
@@ -57,8 +57,8 @@ class Problem:
         what = f"{', '.join(where)}: {self.message}"
         if self.doc_ids is not None:
             what += f"; documents {self.doc_ids[0]} to {self.doc_ids[1] - 1} by number"
-        elif self.first_key and self.behind_key:
-            what += f"; keys {self.first_key} to before {self.behind_key}"
+        elif self.first_key and self.end_key:
+            what += f"; keys {self.first_key} to before {self.end_key}"
         elif self.first_key:
             what += f"; key {self.first_key}"
         if self.documents:
@@ -129,7 +129,7 @@ class RepairReport:
         without_sketch: keys of saved documents that have lost their sketch: they are stored, but are similar
             to nothing until they are inserted again; the first thousand.
         expected_documents: that there were, as the manifest says.
-        lost: (first, behind) of the doc ids whose records are lost, as far as the key tables
+        lost: (first, end) of the doc ids whose records are lost, as far as the key tables
             tell which there were; the first thousand ranges.
         num_lost: how many documents of the expected ones were not saved.
         notes: what else was not to be had, and what stood in for it.
@@ -168,7 +168,7 @@ class RepairReport:
             some = ", ".join(map(repr, self.without_sketch[:10]))
             lines.append(f"  {self.num_without_sketch:,} documents without a sketch: {some}")
         if self.num_lost:
-            ranges = ", ".join(f"{first} to {behind - 1}" for first, behind in self.lost[:10])
+            ranges = ", ".join(f"{first} to {end - 1}" for first, end in self.lost[:10])
             lines.append(f"  {self.num_lost:,} documents lost; by number: {ranges or 'not known'}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 

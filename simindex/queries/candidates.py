@@ -131,8 +131,8 @@ def _compared(
     if not present & wanted.needs:
         return np.empty(0, dtype=MATCHES)
     if wanted.prefix_bits:
-        behind = np.uint64(64 - wanted.prefix_bits)
-        shares = ((words ^ batch.words[query]) >> behind == 0).any(axis=1)
+        shift = np.uint64(64 - wanted.prefix_bits)
+        shares = ((words ^ batch.words[query]) >> shift == 0).any(axis=1)
         doc_ids, words, fingerprints = doc_ids[shares], words[shares], fingerprints[shares]
     rows = np.zeros(len(doc_ids), dtype=MATCHES)
     rows["doc_id"], rows["query"] = doc_ids, query

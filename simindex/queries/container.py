@@ -79,7 +79,7 @@ class Walk:
 
     def __init__(self) -> None:
         self._first = 0
-        self._behind: int | None = None
+        self._end: int | None = None
         """The doc id after the last one of the state that it began in."""
         self._count = 0
         self._seen: tuple[int, int, int] | None = None
@@ -99,9 +99,9 @@ class Walk:
     def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
         """Return the next live documents, up to `limit`, as (number, record); an empty list at the end."""
         self._compare(view)
-        if self._behind is None:
-            self._behind = max([view.manifest.next_doc_id - 1, *view.pending.by_key.values()]) + 1
-        found = view.records_from(self._first, limit, self._behind)
+        if self._end is None:
+            self._end = max([view.manifest.next_doc_id - 1, *view.pending.by_key.values()]) + 1
+        found = view.records_from(self._first, limit, self._end)
         self._count += len(found)
         if found:
             self._first = found[-1][0] + 1

@@ -155,8 +155,8 @@ class _Stored:
         sketches = held["sketch"]
         counts = np.diff(self._ends, prepend=0)[sketches]
         places = np.repeat(np.arange(len(held)), counts)
-        behind = np.repeat(np.cumsum(counts) - self._ends[sketches], counts)
-        doc_ids = self._of_sketches[np.arange(len(places)) - behind]
+        before = np.repeat(np.cumsum(counts) - self._ends[sketches], counts)
+        doc_ids = self._of_sketches[np.arange(len(places)) - before]
         sizes = self._sizes[sketches].astype(np.int64)
         shares = held["hits"] / sizes
         order = np.lexsort((doc_ids, -sizes[places], -shares[places], held["text"][places]))
@@ -269,5 +269,5 @@ def _spans(document: Any, shingles: Shingles, runs: np.ndarray) -> np.ndarray:
     if not isinstance(document, str):
         return np.empty((0, 2), np.int64)
     starts, ends = token_places(document, shingles)
-    last = np.minimum(runs["behind"] - 1 + shingles.size, len(ends)) - 1
+    last = np.minimum(runs["end"] - 1 + shingles.size, len(ends)) - 1
     return np.column_stack((starts[runs["first"]], ends[last]))

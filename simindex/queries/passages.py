@@ -100,9 +100,9 @@ def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
     own = tokens_of(text, config.shingles, {})
     sampled, hashes = _sampled(config, text)
     counts = view.count_shingles(shingle_keys(hashes))
-    for first, behind in _runs((counts > share * view.num_documents) & (counts > 1)):
-        start, end, _ = own.span(sampled[first], sampled[behind - 1] + 1 - sampled[first])
-        found.append(CommonPassage(start, end, int(counts[first:behind].min())))
+    for first, stop in _runs((counts > share * view.num_documents) & (counts > 1)):
+        start, end, _ = own.span(sampled[first], sampled[stop - 1] + 1 - sampled[first])
+        found.append(CommonPassage(start, end, int(counts[first:stop].min())))
     return found
 
 
@@ -190,12 +190,12 @@ def _estimated(
 ) -> Iterator[StoredPassage]:
     """Yield what spans sampled shingles in a row that are all in a document, if it may have so many words."""
     num_shingles = max(1, len(own.numbers) - own.size + 1)
-    for first, behind in _runs(are_met):
+    for first, stop in _runs(are_met):
         before = sampled[first - 1] if first else -1
-        end = sampled[behind] if behind < len(sampled) else num_shingles
+        end = sampled[stop] if stop < len(sampled) else num_shingles
         *_, most = own.span(before + 1, end - before - 1)
         if most >= least:
-            start, end, words = own.span(sampled[first], sampled[behind - 1] + 1 - sampled[first])
+            start, end, words = own.span(sampled[first], sampled[stop - 1] + 1 - sampled[first])
             yield StoredPassage(key, start, end, None, None, words, False)
 
 

@@ -54,7 +54,7 @@ class _Field:
     end `read_on` anywhere: what was taken twice counts once."""
 
     def __init__(self) -> None:
-        self.behind, self.state = 0, (-1, -1)
+        self.end, self.state = 0, (-1, -1)
         self._sorted = np.empty((2, 0), np.uint64)
         """Digests of values; owners and HAS_ bits of their sketches."""
         self._last = array("Q")
@@ -66,7 +66,7 @@ class _Field:
 
     def read_on(self, field: str, view: Committed) -> None:
         """Take what was stored since. A copy counts by the doc id that its sketch is stored under."""
-        following = self.behind
+        following = self.end
         while found := view.records_from(following, _READ_AT_ONCE):
             following = found[-1][0] + 1
             for doc_id, record in found:
@@ -80,7 +80,7 @@ class _Field:
             both = np.concatenate([self._sorted, self._newest().T], axis=1)
             self._sorted = np.ascontiguousarray(both[:, np.argsort(both[0], kind="stable")])
             self._last = array("Q")
-        self.behind, self.state = view.manifest.next_doc_id, view.state
+        self.end, self.state = view.manifest.next_doc_id, view.state
 
     def of(self, values: Iterable[bytes]) -> np.ndarray:
         """Return `doc_id << 2 | HAS_ bits` of the documents with such a value, of a copy its leader's."""

@@ -333,11 +333,11 @@ def matches_of(
     while rows:
         later = b""
         if limit is not None:
-            now, behind = _first_rows(rows, results, room, most)
+            now, others = _first_rows(rows, results, room, most)
             if not now:
                 break
             # One is enough, and mostly the first is live: its copies are looked for only where it is not.
-            rows, later = now, behind if with_copies or not view.has_copies else rows
+            rows, later = now, others if with_copies or not view.has_copies else rows
             most *= 8  # they were of removed documents, or did not pass
         if with_copies:
             rows = _with_copies(view, rows, wanted)

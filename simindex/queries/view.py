@@ -104,8 +104,8 @@ def stored_records(
 ) -> Iterator[tuple[bytes, memoryview]]:
     """Yield (database key, record) of the live documents from a key on, in order."""
     recent = manifest.recent
-    behind = ((key, memoryview(record)) for key, record in recent.live_records() if key >= first)
-    items, marked = chain(txn.items("documents", first), behind), set(map(doc_id_key, recent.marks))
+    waiting = ((key, memoryview(record)) for key, record in recent.live_records() if key >= first)
+    items, marked = chain(txn.items("documents", first), waiting), set(map(doc_id_key, recent.marks))
     return (item for item in items if item[0] not in marked) if marked else items
 
 
@@ -374,14 +374,14 @@ class View:
         each, places = np.unique(doc_ids, return_inverse=True)
         return np.array([not self.removed_flags(doc_id) for doc_id in each.tolist()], dtype=bool)[places]
 
-    def removed_between(self, first: int, behind: int) -> dict[int, int]:
-        """Return doc id -> REMOVED flags of first..behind-1, in order."""
+    def removed_between(self, first: int, end: int) -> dict[int, int]:
+        """Return doc id -> REMOVED flags of first..end-1, in order."""
         marks = self.manifest.recent.marks
-        removed = {doc_id: flags for doc_id, flags in marks.items() if first <= doc_id < behind}
+        removed = {doc_id: flags for doc_id, flags in marks.items() if first <= doc_id < end}
         # A merge asks with every few inserts, and mostly nothing is.
         items = self._txn.items("removed", doc_id_key(first)) if self._txn.count("removed") else ()
         for doc_id, value in numbered(items, "removed", first):
-            if doc_id >= behind:
+            if doc_id >= end:
                 break
             removed[doc_id] = decode_flags(doc_id, value)
         return dict(sorted(removed.items()))
@@ -391,8 +391,8 @@ class View:
         value = self._txn.get("groups", doc_id_key(leader))
         return None if value is None else decode_group_size(leader, value)
 
-    def records_from(self, first: int, limit: int, behind: int = EVERY) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents in order of doc id, from `first` to `behind`; see `walk`."""
+    def records_from(self, first: int, limit: int, end: int = EVERY) -> list[tuple[int, StoredRecord]]:
+        """Return up to `limit` live documents in order of doc id, from `first` to `end`; see `walk`."""
         found: list[tuple[int, StoredRecord]] = []
         # From the very first key, for a damaged one can be shorter than a doc id.
         items = stored_records(self._txn, self.manifest, doc_id_key(first) if first else b"")
@@ -403,14 +403,14 @@ class View:
                     "are ahead of the manifest",
                     key=doc_id_key(doc_id),
                 )
-            if doc_id >= behind:
+            if doc_id >= end:
                 return found
             if doc_id not in self.pending.gone:
                 found.append((doc_id, self._touched(doc_id, decode_record(doc_id, value))))
                 if len(found) == limit:
                     return found
         for doc_id in self.pending.by_key.values():
-            record = self.pending.record(doc_id) if first <= doc_id < behind else None
+            record = self.pending.record(doc_id) if first <= doc_id < end else None
             if record is not None:
                 found.append((doc_id, record))
                 if len(found) == limit:
@@ -423,11 +423,11 @@ class View:
         """Yield the committed runs of ages, oldest first, without the tail that the manifest has."""
         yield from decode_runs(self._txn.items("ages"), self.manifest.next_doc_id)
 
-    def run_behind(self, time: int, first: int) -> int | None:
+    def run_end(self, time: int, first: int) -> int | None:
         """Return the doc id behind a committed run, or ``None`` when there is no such run."""
         key = run_key(time, first)
         value = self._txn.get("ages", key)
-        return None if value is None else decode_run(key, value, self.manifest.next_doc_id).behind
+        return None if value is None else decode_run(key, value, self.manifest.next_doc_id).end
 
     # ---- keys ----
 

@@ -175,14 +175,14 @@ def write_part(stages: Stages, number: int) -> None:
     assert ends is not None
     places = np.array([place for place, _ in gone], dtype=np.int64)
     # What stays lies between two lines that go.
-    begins, behind = np.append(ends[0], ends[places + 1]), np.append(ends[places], ends[-1])
+    begins, stops = np.append(ends[0], ends[places + 1]), np.append(ends[places], ends[-1])
     with (
         open(stages.paths[stages.parts[number].place], "rb", buffering=0) as source,
         open(stages.output, "r+b", buffering=0) as output,
     ):
         output.seek(begin)
         for at in range(int(ends[0]), int(ends[-1]), _COPIED):
-            content = _kept(source, at, begins, behind)
+            content = _kept(source, at, begins, stops)
             with naming(str(output.name)):
                 write_all(output, content)
         sync(output.fileno())

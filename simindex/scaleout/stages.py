@@ -360,13 +360,13 @@ class SketchTables:
             return np.empty(0, dtype=dtype)  # nothing can be mapped of it
         return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
-    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a table whose keys are in first..behind-1."""
+    def pieces(self, table: int, first: int, end: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a table whose keys are in first..end-1."""
         keys, ranks = self._keys[table - self._first], self._ranks[table - self._first]
         runs = range(0, len(keys), _RUN)
         each = max(capacity // max(len(runs), 1), 1)
         return merged(
-            [_entries(keys[at : at + _RUN], ranks[at : at + _RUN], first, behind, each) for at in runs]
+            [_entries(keys[at : at + _RUN], ranks[at : at + _RUN], first, end, each) for at in runs]
         )
 
     def copies(self) -> Piece:
@@ -407,10 +407,10 @@ class SketchTables:
         self.files.close()
 
 
-def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, behind: int, capacity: int) -> Iterator[Piece]:
+def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, stop: int, capacity: int) -> Iterator[Piece]:
     """Yield the entries of a run, some at a time."""
     begin = int(np.searchsorted(keys, np.uint64(first)))
-    end = len(keys) if behind >= 2**64 else int(np.searchsorted(keys, np.uint64(behind)))
+    end = len(keys) if stop >= 2**64 else int(np.searchsorted(keys, np.uint64(stop)))
     for at in range(begin, end, capacity):
         here = slice(at, min(at + capacity, end))
         yield np.array(keys[here]), np.array(ranks[here])

@@ -293,12 +293,12 @@ class Directory:
     def warm(self) -> int:
         """Read the filters, fences and bitmaps that are not in memory, which every search looks at; returns
         their bytes."""
-        behind = self.geometry.count + 1  # tables and the sketch column, which lie before
+        end = self.geometry.count + 1  # tables and the sketch column, which lie before
         stored = [segment.places for segment in self.segments if isinstance(segment, Segment)]
         places = [place for place in stored if place is not None]
         if not places or self.mapped is None:
             return 0
-        firsts = [int(place.firsts[behind]) for place in places]
+        firsts = [int(place.firsts[end]) for place in places]
         return self.mapped.bring(
             np.concatenate([place.addresses[first:] for place, first in zip(places, firsts, strict=True)]),
             np.concatenate([place.sizes[first:] for place, first in zip(places, firsts, strict=True)]),
@@ -343,14 +343,14 @@ class Directory:
     def entries_of(
         self, table: int, keys: np.ndarray, counts: np.ndarray
     ) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Yield (first, behind, `find_entries` of keys[first:behind]) with all entries, some millions at a
+        """Yield (first, end, `find_entries` of keys[first:end]) with all entries, some millions at a
         time; `counts`: of each key, as `count_keys` says."""
         ends, first = np.cumsum(counts), 0
         while first < len(keys):
             most = (int(ends[first - 1]) if first else 0) + ENTRIES_A_TIME
-            behind = max(first + 1, int(ends.searchsorted(np.uint64(most), "right")))
-            yield first, behind, self.find_entries(table, keys[first:behind], EVERY)
-            first = behind
+            end = max(first + 1, int(ends.searchsorted(np.uint64(most), "right")))
+            yield first, end, self.find_entries(table, keys[first:end], EVERY)
+            first = end
 
     def has_shingles(self, doc_id: int, keys: np.ndarray) -> bool:
         """Whether a document has an entry of each of these distinct shingle keys in the shingle table."""

@@ -70,8 +70,8 @@ class SourceStreams:
         brought = self._brought[source]
         while brought and brought[0] < at:
             self._let_go(places, brought.popleft())
-        behind = min(at + self._ahead + 1, int(places.firsts[self._num_columns]))
-        for index in range(max(at, self._asked[source]), behind):
+        end = min(at + self._ahead + 1, int(places.firsts[self._num_columns]))
+        for index in range(max(at, self._asked[source]), end):
             address, size = int(places.addresses[index]), int(places.sizes[index])
             missing = _kernel.missing_pages(address, size)
             self.passes = 2 * missing * _PAGE_BYTES > size
@@ -79,7 +79,7 @@ class SourceStreams:
                 _kernel.stream_ahead(address, size)
             if self.passes:
                 brought.append(index)
-        self._asked[source] = max(at, self._asked[source], behind)
+        self._asked[source] = max(at, self._asked[source], end)
 
     def finish(self) -> None:
         """Take note that all is read, and that the sources are about to be deleted."""

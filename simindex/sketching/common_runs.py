@@ -42,8 +42,8 @@ class ShingleRow:
     def shared_with(self, other: ShingleRow) -> np.ndarray:
         """Return the places, ascending, of the numbers that the other row, a short one, has, too."""
         is_first = np.diff(other.ascending, prepend=-1) != 0
-        firsts, behinds = self.places_of(other.ascending[is_first])
-        counts = behinds - firsts
+        firsts, ends = self.places_of(other.ascending[is_first])
+        counts = ends - firsts
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.sort(self.order[np.repeat(firsts, counts) + within])
 
@@ -64,8 +64,8 @@ def common_runs(a: ShingleRow, b: ShingleRow) -> list[CommonRun]:
         covered[run.first_b] += 1
         covered[run.first_b + run.length] -= 1
     rest = np.flatnonzero(np.cumsum(covered[:-1]) == 0)
-    firsts, behinds = a.places_of(b.array[rest])
-    rest = rest[(firsts < behinds) & (b.array[rest] >= 0)]
+    firsts, ends = a.places_of(b.array[rest])
+    rest = rest[(firsts < ends) & (b.array[rest] >= 0)]
     found += [CommonRun(run.first_b, run.first_a, run.length) for run in _walk(b, a, rest)]
     return sorted(found)
 
@@ -73,14 +73,14 @@ def common_runs(a: ShingleRow, b: ShingleRow) -> list[CommonRun]:
 def _walk(a: ShingleRow, b: ShingleRow, shared: np.ndarray) -> list[CommonRun]:
     """Return the runs that begin at the places `shared` of `a`, those left out that are in one already."""
     places, few = shared.tolist(), _TRIED // 2
-    firsts, behinds = map(np.ndarray.tolist, b.places_of(a.array[shared]))
+    firsts, ends = map(np.ndarray.tolist, b.places_of(a.array[shared]))
     runs: list[CommonRun] = []
-    done, behind = 0, 0  # where the run before ends, in both
-    for place, first, end in zip(places, firsts, behinds, strict=True):
+    done, stop = 0, 0  # where the run before ends, in both
+    for place, first, end in zip(places, firsts, ends, strict=True):
         if place < done:
             continue
         occurrences = b.order[first:end]
-        at = int(occurrences.searchsorted(behind))
+        at = int(occurrences.searchsorted(stop))
         candidates = [*occurrences[at : at + few].tolist(), *occurrences[: min(at, few)].tolist()]
         length, start = max(
             ((_reach(a.numbers, place, b.numbers, candidate), candidate) for candidate in candidates),
@@ -88,7 +88,7 @@ def _walk(a: ShingleRow, b: ShingleRow, shared: np.ndarray) -> list[CommonRun]:
         )
         back = _reach_back(a.numbers, place, b.numbers, start)
         runs.append(CommonRun(place - back, start - back, length + back))
-        done, behind = place + length, start + length
+        done, stop = place + length, start + length
     return runs
 
 

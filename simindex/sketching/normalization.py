@@ -143,7 +143,7 @@ class _Ends:
     def __init__(self, text: str, patterns: dict[str, re.Pattern[str]]) -> None:
         self._text, self._patterns = text, dict(patterns)
 
-    def behind(self, kind: str | None, at: int) -> int | None:
+    def after(self, kind: str | None, at: int) -> int | None:
         if kind not in self._patterns:
             return None
         if end := self._patterns[kind].search(self._text, at):
@@ -158,7 +158,7 @@ def _html(text: str) -> Iterator[Edit]:
         first, at = match.span()
         if match.lastgroup in _MARKUP_ENDS:
             tag = _TAG.match(text, first)
-            at = ends.behind(match.lastgroup, at) or (tag.end() if tag else first + 1)
+            at = ends.after(match.lastgroup, at) or (tag.end() if tag else first + 1)
         yield first, at, _referred(match.group()) if text[first] == "&" else " "
 
 
@@ -176,7 +176,7 @@ def _comments(text: str) -> Iterator[Edit]:
     while match := _CODE.search(text, at):
         first, at = match.span()
         if match.lastgroup == "block":
-            if end := ends.behind("block", at):
+            if end := ends.after("block", at):
                 at = end
                 yield first, at, "\n"
         elif match.lastgroup is None:

@@ -88,8 +88,8 @@ class Samples:
 
     def at(self, place: int) -> Sample:
         """Return the sample of one document; its hashes are a copy."""
-        first, behind = [0, *self.ends.tolist()][place : place + 2]
-        hashes = self.hashes[first:behind].copy()
+        first, end = [0, *self.ends.tolist()][place : place + 2]
+        hashes = self.hashes[first:end].copy()
         return Sample(hashes, int(self.num_shingles[place]), int(self.num_sampled[place]), self.one_in)
 
     def taken(self, places: Sequence[int] | np.ndarray) -> Samples:

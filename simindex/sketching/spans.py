@@ -86,10 +86,10 @@ def _word_places(text: str, shingles: WordShingles) -> tuple[np.ndarray, np.ndar
         edited, starts, ends = _prepared(text, edited_by(shingles))
         found = _kernel.word_places(0, classes, folds, b"", edited)
         assert found is not None
-    first, behind = np.frombuffer(found, dtype=np.uint32).reshape(-1, 2).T.astype(np.int64)
+    first, end = np.frombuffer(found, dtype=np.uint32).reshape(-1, 2).T.astype(np.int64)
     if starts is None or ends is None:
-        return first, behind
-    return starts[first], ends[behind - 1]
+        return first, end
+    return starts[first], ends[end - 1]
 
 
 def shingle_numbers(texts: Sequence[np.ndarray], size: int) -> list[np.ndarray]:

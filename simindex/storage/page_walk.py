@@ -61,7 +61,7 @@ class Finding(NamedTuple):
     Attributes:
         database: whose tree it is; empty where it is of none.
         page: number of the page, -1: several.
-        first, behind: keys that lie there, as far as the pages above say: from the first to before the other;
+        first, end: keys that lie there, as far as the pages above say: from the first to before the other;
             empty: not known.
     """
 
@@ -69,7 +69,7 @@ class Finding(NamedTuple):
     database: str = ""
     page: int = -1
     first: bytes = b""
-    behind: bytes = b""
+    end: bytes = b""
 
 
 def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) -> Iterator[Finding]:
@@ -226,7 +226,7 @@ FREE = "free list"
 
 _LEAVES_AT_ONCE = 1024
 
-_LEVEL = np.dtype([("page", "<i8"), ("first", f"S{KEY_ROOM}"), ("behind", f"S{KEY_ROOM}")])
+_LEVEL = np.dtype([("page", "<i8"), ("first", f"S{KEY_ROOM}"), ("end", f"S{KEY_ROOM}")])
 """A page among those of its level, and the keys between which its own must lie."""
 
 
@@ -426,8 +426,8 @@ def _without(tree: Tree, level: np.ndarray, is_wrong: np.ndarray, message: str) 
     """Note what is wrong with pages of a level, a finding each, and return the others."""
     if not is_wrong.any():
         return level
-    for page, first, behind in level[is_wrong].tolist():
-        found = Finding(message, tree.name, page, first.ljust(KEY_ROOM, b"\0"), behind.ljust(KEY_ROOM, b"\0"))
+    for page, first, end in level[is_wrong].tolist():
+        found = Finding(message, tree.name, page, first.ljust(KEY_ROOM, b"\0"), end.ljust(KEY_ROOM, b"\0"))
         tree.findings.append(found)
     others: np.ndarray = level[~is_wrong]
     return others
@@ -451,12 +451,12 @@ def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray
     _without(tree, level, ~is_sound, "expected a branch page, found damage")
     parent, keys = nodes["page"], nodes["key"]
     below = np.empty(len(nodes), dtype=_LEVEL)
-    below["page"], below["first"], below["behind"] = nodes["child"], keys, level["behind"][parent]
+    below["page"], below["first"], below["end"] = nodes["child"], keys, level["end"][parent]
     is_beside = parent[1:] == parent[:-1]
-    below["behind"][:-1][is_beside] = keys[1:][is_beside]
+    below["end"][:-1][is_beside] = keys[1:][is_beside]
     opens = np.flatnonzero(np.append(True, ~is_beside)[: len(nodes)])
     below["first"][opens] = level["first"][parent[opens]]
-    return _without(tree, below, below["first"] >= below["behind"], _NOT_BETWEEN), int(is_sound.sum())
+    return _without(tree, below, below["first"] >= below["end"], _NOT_BETWEEN), int(is_sound.sum())
 
 
 def _sound_leaves(
@@ -470,7 +470,7 @@ def _sound_leaves(
         nodes, is_sound = _read_level(tree, part, are_leaves=True)
         _without(tree, part, ~is_sound, "expected a leaf page, found damage")
         keys, page = nodes["key"], nodes["page"]
-        is_out = (keys < part["first"][page]) | (keys >= part["behind"][page])
+        is_out = (keys < part["first"][page]) | (keys >= part["end"][page])
         if is_out.any():
             is_moved = np.bincount(page, is_out, len(part)) > 0
             _without(tree, part, is_moved, _NOT_BETWEEN)

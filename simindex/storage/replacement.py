@@ -91,18 +91,18 @@ def some_values(
     txn: ReadTransaction,
     database: str,
     first: bytes = b"",
-    behind: bytes | None = None,
+    end: bytes | None = None,
     without: Container[bytes] = (),
 ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-    """Return (key, value) pairs up to the key `behind`, as many as one transaction of copying takes, and the
+    """Return (key, value) pairs up to the key `end`, as many as one transaction of copying takes, and the
     key to go on from, ``None`` at the end."""
     # No loop in Python over each of millions of values: their number goes by the mean length.
     mean = txn.sizes()[database] // max(txn.count(database), 1)
     size = min(max(_PART_BYTES // max(mean, 1), 1), _PART_VALUES)
     items = txn.some(database, first, size)
     last = bytes(items[-1][0]) + b"\0" if len(items) == size else None
-    if behind is not None and items and items[-1][0] >= behind:
-        items, last = [item for item in items if item[0] < behind], None
+    if end is not None and items and items[-1][0] >= end:
+        items, last = [item for item in items if item[0] < end], None
     if without:
         items = [item for item in items if item[0] not in without]
     return items, last

@@ -90,10 +90,10 @@ class PermutationTables:
         """Return (distance, number) of every fingerprint near enough, each once, the nearest first."""
         found = set()
         for order, table in self.tables.items():
-            behind = sum(self.widths[block] for block in order[len(order) - self.max_distance :])
+            end = sum(self.widths[block] for block in order[len(order) - self.max_distance :])
             probe = permute(fingerprint, self.widths, order)
-            prefix = probe >> behind
-            start = bisect_left(table, (prefix << behind, 0))
-            stop = bisect_left(table, ((prefix + 1) << behind, 0))
+            prefix = probe >> end
+            start = bisect_left(table, (prefix << end, 0))
+            stop = bisect_left(table, ((prefix + 1) << end, 0))
             found |= {(hamming(probe, permuted), number) for permuted, number in table[start:stop]}
         return sorted(match for match in found if match[0] <= self.max_distance)

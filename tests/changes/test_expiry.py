@@ -84,10 +84,10 @@ def test_each_batch_is_a_commit_oldest_first(
 
 
 def stored_runs(index: Index) -> list[tuple[int, int, int]]:
-    """(second, first, behind) of the stored runs of ages."""
+    """(second, first, end) of the stored runs of ages."""
     with index._store.reading() as txn:
         view = index._reader.committed_view(txn)
-        return [(run.time // 10**6 - START_SECONDS, run.first, run.behind) for run in view.runs()]
+        return [(run.time // 10**6 - START_SECONDS, run.first, run.end) for run in view.runs()]
 
 
 def test_touch_renews_the_age_and_nothing_else(index: Index, clock: Clock) -> None:

@@ -284,10 +284,10 @@ def test_page_is_legible_in_light_and_dark(browser: Browser, page: Path, scheme:
         ".map((name) => [name, getComputedStyle(document.querySelector(name))])"
         ".map(([name, style]) => [name, style.color, style.backgroundColor])"
     )
-    ground = {name: behind for name, _, behind in colours}
+    ground = {name: end for name, _, end in colours}
     assert contrast(ground["body"], "rgb(0, 0, 0)") > 15 if scheme == "light" else 1.5
-    for name, ink, behind in colours:
-        assert contrast(ink, behind if name in ("body", "mark") else ground["body"]) >= 4.5, name
+    for name, ink, end in colours:
+        assert contrast(ink, end if name in ("body", "mark") else ground["body"]) >= 4.5, name
     browser.prefer("light")
 
 

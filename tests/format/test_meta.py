@@ -33,7 +33,7 @@ from simindex.format.meta import (
     encode_done,
     encode_header,
     encode_manifest,
-    turn_behind,
+    turn_end,
     turn_of,
 )
 from simindex.format.recent import NO_CHANGES, Recent
@@ -130,11 +130,11 @@ def test_header_of_another_length_is_refused(length: int) -> None:
         decode_header(seal("meta", CONFIG_KEY, pack(fields[:length])), "test")
 
 
-def recents(behind: int) -> st.SearchStrategy[Recent]:
+def recents(end: int) -> st.SearchStrategy[Recent]:
     """Records and marks of numbers below one."""
-    if not behind:
+    if not end:
         return st.just(NO_CHANGES)
-    numbers = st.integers(0, behind - 1)
+    numbers = st.integers(0, end - 1)
     records = st.dictionaries(numbers, st.binary(max_size=9)).map(lambda found: dict(sorted(found.items())))
     return st.builds(Recent, records, st.dictionaries(numbers, st.sampled_from([1, 3])))
 
@@ -173,8 +173,8 @@ def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
     segments = [list(entry[: -1 if is_plain else None]) for entry in manifest.segments]
     assert stored == seal("meta", MANIFEST_KEY, pack([*manifest[:-1], segments]))
     packed: list[bytes] = []
-    for behind in range(len(segments) + 1):
-        part = manifest._replace(segments=manifest.segments[:behind])
+    for end in range(len(segments) + 1):
+        part = manifest._replace(segments=manifest.segments[:end])
         assert encode_manifest(part, packed) == encode_manifest(part)
 
 
@@ -265,11 +265,11 @@ CALL = bytes(range(16))
 def test_note_comes_out_as_it_went_in(turn: int, answer: object) -> None:
     key, value = done_key(turn), encode_done(turn, CALL, answer)
     assert decode_done(key, value) == (CALL, answer)
-    assert turn_of(key) == turn == turn_behind(turn, value) - 1
+    assert turn_of(key) == turn == turn_end(turn, value) - 1
 
 
 def test_note_of_many_bytes_takes_many_turns() -> None:
-    assert turn_behind(5, encode_done(5, CALL, "x" * 100_000)) == 5 + 1 + 100_000 // 4096
+    assert turn_end(5, encode_done(5, CALL, "x" * 100_000)) == 5 + 1 + 100_000 // 4096
 
 
 def test_note_that_does_not_fit_is_refused() -> None:

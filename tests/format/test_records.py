@@ -263,11 +263,11 @@ def test_run_comes_back_as_it_was_encoded(time: int, first: int, count: int) -> 
     run = Run(time, first, first + count)
     key, value = run_key(time, first), encode_run(run)
     assert (len(key), len(value)) == (16, 16)
-    assert decode_run(key, value, run.behind) == run
-    with pytest.raises(CorruptIndexError, match=f"doc ids below {run.behind - 1}"):
-        decode_run(key, value, run.behind - 1)
+    assert decode_run(key, value, run.end) == run
+    with pytest.raises(CorruptIndexError, match=f"doc ids below {run.end - 1}"):
+        decode_run(key, value, run.end - 1)
     with pytest.raises(CorruptIndexError, match="seal"):
-        decode_run(run_key(time, first + 1), value, run.behind)
+        decode_run(run_key(time, first + 1), value, run.end)
 
 
 @given(st.lists(st.tuples(times, st.integers(0, 2**62)), unique=True, max_size=8))
@@ -310,10 +310,10 @@ def test_tail_and_stored_runs_hold_every_number_under_a_time_not_behind_its_own(
         stored += [] if ended is None else [ended]
         given_times += count * [time]
     runs = [*stored, tail]
-    assert [run.first for run in runs[1:]] == [run.behind for run in runs[:-1]]
-    assert (runs[0].first, tail.behind) == (0, len(given_times))
+    assert [run.first for run in runs[1:]] == [run.end for run in runs[:-1]]
+    assert (runs[0].first, tail.end) == (0, len(given_times))
     for run in runs:
-        assert run.time == min(given_times[run.first : run.behind], default=0)
-        is_one_commit = len(set(given_times[run.first : run.behind])) <= 1
-        assert is_one_commit or run.behind - run.first <= RUN_DOCUMENTS
+        assert run.time == min(given_times[run.first : run.end], default=0)
+        is_one_commit = len(set(given_times[run.first : run.end])) <= 1
+        assert is_one_commit or run.end - run.first <= RUN_DOCUMENTS
     assert len(stored) <= len([count for count, _ in commits if count])

@@ -41,11 +41,11 @@ def test_folder_passes_over_a_file_that_is_too_large_without_holding_it(tmp_path
         file.truncate(3 << 30)  # sparse: it takes no room on the disk
     tracemalloc.start()
     try:
-        before, bad, behind = rows_and_bad([str(tmp_path)], limits=Limits(row=1 << 20))
+        before, bad, end = rows_and_bad([str(tmp_path)], limits=Limits(row=1 << 20))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (before, behind) == (Row(f"{tmp_path}/a", "good", None), Row(f"{tmp_path}/c", "good", None))
+    assert (before, end) == (Row(f"{tmp_path}/a", "good", None), Row(f"{tmp_path}/c", "good", None))
     assert isinstance(bad, BadRowError)
     assert bad.place == str(tmp_path / "b")
     assert bad.reason.startswith("expected a document of at most 1 MiB, found more")

@@ -261,8 +261,8 @@ def test_one_match_of_many_queries_is_found_where_all_find_some(
     directory, stored = made_up(runs, layout)
     queries = [few[place % len(few)] for place in range(count)]
     every, _ = query_bands(directory, queries, bits, 1, ALL, True)
-    behind = max((number for number, *_ in stored), default=0) + 1
-    found, _ = query_bands(directory, queries, bits, 1, ALL, True, enough_below=behind)
+    end = max((number for number, *_ in stored), default=0) + 1
+    found, _ = query_bands(directory, queries, bits, 1, ALL, True, enough_below=end)
     assert set(found) <= set(every)
     assert {query for _, query, *_ in found} == {query for _, query, *_ in every}
 

@@ -385,9 +385,7 @@ def test_report_is_what_it_says() -> None:
     assert str(one).startswith("news: 1 problem (quick check of 1 document in 1 segment, 1 byte)")
     assert problem.to_dict()["documents"] == ["a", {"bytes": "Yg=="}]
     assert str(Problem("age", "expected a", first_key="ab")) == "age: expected a; key ab"
-    assert str(Problem("page", "expected a", first_key="ab", behind_key="ac")).endswith(
-        "; keys ab to before ac"
-    )
+    assert str(Problem("page", "expected a", first_key="ab", end_key="ac")).endswith("; keys ab to before ac")
 
 
 # ---- untrusted=True ----

@@ -277,7 +277,7 @@ def test_wrapping_surroundings_case_and_punctuation_change_nothing(tmp_path: Pat
         lines = [" ".join(text.split()[at : at + 8]) for at in range(0, len(text.split()), 8)]
         return "\n".join(lines) + "\n\n" + " ".join(words(120))
 
-    plain = {n: f"{before} {items[n]} {behind}" for n, (before, behind) in enumerate(around)}
+    plain = {n: f"{before} {items[n]} {end}" for n, (before, end) in enumerate(around)}
     met = []
     for name, pages in ("plain", plain), ("changed", {n: changed(page) for n, page in plain.items()}):
         with simindex.open(tmp_path / name, config=Config(containment=8)) as index:

@@ -15,9 +15,9 @@ CONFIG = Config(simhash=SimHashConfig())
 TEXTS = [*texts(60), "..."]
 
 
-def table(first: int = 0, behind: int = len(TEXTS)) -> Any:
-    keys = [f"k{number}" for number in range(first, behind)]
-    return pyarrow.table({"id": keys, "text": TEXTS[first:behind], "site": ["a"] * (behind - first)})
+def table(first: int = 0, end: int = len(TEXTS)) -> Any:
+    keys = [f"k{number}" for number in range(first, end)]
+    return pyarrow.table({"id": keys, "text": TEXTS[first:end], "site": ["a"] * (end - first)})
 
 
 def carried(callable_: Any) -> Any:

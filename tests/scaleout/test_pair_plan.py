@@ -78,9 +78,9 @@ def test_stages_find_what_one_index_finds_however_they_are_shared(
 def cut_into_indexes(folder: Path) -> list[Path]:
     """Indexes of the same rows: several, one of them empty."""
     some, paths = rows(), [folder / "parts" / name for name in "abcd"]
-    for path, (first, behind) in zip(paths, ((0, 70), (70, 71), (71, 71), (71, None)), strict=True):
+    for path, (first, end) in zip(paths, ((0, 70), (70, 71), (71, 71), (71, None)), strict=True):
         with simindex.open(path, config=CONFIG) as index:
-            index.insert_many((row["id"], row["text"]) for row in some[first:behind])
+            index.insert_many((row["id"], row["text"]) for row in some[first:end])
     return paths
 
 

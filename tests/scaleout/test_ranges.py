@@ -152,9 +152,9 @@ def test_slices_of_a_table_are_the_table(
     with partitioned([list(enumerate(contents))], config, layout, removed) as (pinned,):
         table = data.draw(st.integers(0, pinned.scheme.tables.count - 1))
 
-        def entries(first: int, behind: int, capacity: int) -> list[tuple[int, int]]:
+        def entries(first: int, end: int, capacity: int) -> list[tuple[int, int]]:
             found = []
-            for piece in pinned.pieces(table, first, behind, capacity):
+            for piece in pinned.pieces(table, first, end, capacity):
                 assert 0 < len(piece[0]) <= capacity
                 found += list(zip(*(column.tolist() for column in piece), strict=True))
             return found
@@ -162,7 +162,7 @@ def test_slices_of_a_table_are_the_table(
         whole = entries(0, EVERY_KEY, 1_000)
         assert whole == sorted(whole)
         bounds = [bounds_of(place, count, 24) for place in range(count)]
-        assert [first for first, _ in bounds] == [0, *(behind for _, behind in bounds[:-1])]
+        assert [first for first, _ in bounds] == [0, *(end for _, end in bounds[:-1])]
         assert bounds[-1][1] == EVERY_KEY
         assert [entry for bound in bounds for entry in entries(*bound, capacity)] == whole
         some = data.draw(st.sampled_from([key for key, _ in whole] or [5]))

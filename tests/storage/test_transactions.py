@@ -33,8 +33,8 @@ def test_store_is_a_sorted_dict(
     assert store.commit(lambda txn: [txn.delete("groups", key) for key in gone]) == removed
     with store.reading() as txn:
         assert [(key, bytes(value)) for key, value in txn.items("groups")] == sorted(expected.items())
-        behind = [(key, value) for key, value in sorted(expected.items()) if key >= first]
-        assert [(key, bytes(value)) for key, value in txn.items("groups", first)] == behind
+        end = [(key, value) for key, value in sorted(expected.items()) if key >= first]
+        assert [(key, bytes(value)) for key, value in txn.items("groups", first)] == end
         found = txn.get("groups", first)
         assert (None if found is None else bytes(found)) == expected.get(first)
     prefix = first[:1]

@@ -148,9 +148,9 @@ def _damage(whole: Whole, path: Path, part: int) -> tuple[str, str]:
     else:
         page = part % 2
         field, note = (_OLDER if part - _BITS >= 2 else _REST), f"page {page}"
-        first, behind = page * files.PAGE + (_READ_BYTES if field == _REST else 0), (page + 1) * files.PAGE
-        inverted = bytes(255 - octet for octet in pages[first:behind])
-        pages[first:behind] = inverted if field == _REST else whole.older_pages[first:behind]
+        first, end = page * files.PAGE + (_READ_BYTES if field == _REST else 0), (page + 1) * files.PAGE
+        inverted = bytes(255 - octet for octet in pages[first:end])
+        pages[first:end] = inverted if field == _REST else whole.older_pages[first:end]
     with path.open("rb+") as file:
         file.write(pages)
     return field, note

@@ -59,12 +59,12 @@ def decided_by_others(
             sketches = SketchBatch.joined([each[1] for each in part.values])
             sources = [source for each in part.values for source in each[2] or ()]
             found = _verdicts(others, query, sketches, fields, sources)
-            behind = 0
+            end = 0
             for each in part.values:
-                begin, behind = behind, behind + len(each[0])
-                here = slice(*(bisect_left(found, place, key=itemgetter(0)) for place in (begin, behind)))
+                begin, end = end, end + len(each[0])
+                here = slice(*(bisect_left(found, place, key=itemgetter(0)) for place in (begin, end)))
                 yield each, [(first + place, verdict) for place, verdict in found[here]]
-            first += behind
+            first += end
 
 
 def _verdicts(

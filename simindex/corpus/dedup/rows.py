@@ -194,10 +194,10 @@ def rows_of_parts(
     inputs: Inputs, parts: list[PartRead], size: int, skipped: int, *, by_lines: bool
 ) -> Iterator[Rows]:
     """Yield the rows of parts that were read before; `by_lines`: as `LineRows` where each line is a row."""
-    behind = 0
+    end = 0
     for part, lines, count in parts:
-        first, behind = behind, behind + count
-        if behind <= skipped and count:
+        first, end = end, end + count
+        if end <= skipped and count:
             continue
         done = max(skipped - first, 0)
         if by_lines and lines and lines == count:

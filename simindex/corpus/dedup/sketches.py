@@ -369,13 +369,13 @@ class ColumnTables:
         self._orders = [replace(permutations, orders=(order,), prefix_bits=(bits,)) for order, bits in orders]
         self.total, self.sketches, self.columns_of = files.count, files.sketches, files.columns_of
 
-    def pieces(self, table: int, first: int, behind: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a table whose keys are in first..behind-1; no prefix is cut."""
+    def pieces(self, table: int, first: int, end: int, capacity: int) -> Iterator[Piece]:
+        """Yield the entries of a table whose keys are in first..end-1; no prefix is cut."""
         own = table - self._plan.first_table
         keys = partial(self._files.parts, band_name(own))
         if self._plan.method == "simhash":
             keys = partial(self._permuted, self._orders[own])
-        return _sorted(keys, self._compared, self._plan.bits[own], (first, behind), capacity)
+        return _sorted(keys, self._compared, self._plan.bits[own], (first, end), capacity)
 
     def _permuted(self, order: PermutationPlan) -> Iterator[tuple[int, np.ndarray]]:
         for first, fingerprints in self._files.parts("fingerprints"):
@@ -397,11 +397,11 @@ def _sorted(
     # Keys are hashes, but for equal ones: a range may have more than its share of them.
     count = min(-(-len(compared) // capacity), 1 << prefix_bits)
     for place in range(count):
-        first, behind = bounds_of(place, count, prefix_bits)
-        first, behind = max(first, within[0]), min(behind, within[1])
-        if first >= behind:
+        first, end = bounds_of(place, count, prefix_bits)
+        first, end = max(first, within[0]), min(end, within[1])
+        if first >= end:
             continue
-        keys, numbers = _of_range(column(), compared, first, behind)
+        keys, numbers = _of_range(column(), compared, first, end)
         if not len(keys):
             continue
         ordered, places = np.empty((1, len(keys)), np.uint64), np.empty((1, len(keys)), np.uint32)
@@ -410,15 +410,13 @@ def _sorted(
         yield ordered[0], numbers[places[0]]
 
 
-def _of_range(
-    parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, first: int, behind: int
-) -> Piece:
-    """Return (keys, numbers) of the rows whose keys are in first..behind-1."""
+def _of_range(parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, first: int, end: int) -> Piece:
+    """Return (keys, numbers) of the rows whose keys are in first..end-1."""
     keys, numbers = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint32)]
     for begin, some in parts:
         wanted = compared[begin : begin + len(some)]
-        if behind - first < EVERY_KEY:
-            wanted = wanted & (some - np.uint64(first) < np.uint64(behind - first))
+        if end - first < EVERY_KEY:
+            wanted = wanted & (some - np.uint64(first) < np.uint64(end - first))
         here = np.flatnonzero(wanted)
         keys.append(some[here])
         numbers.append((here + begin).astype(np.uint32))

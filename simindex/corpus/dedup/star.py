@@ -286,9 +286,9 @@ class Star:
 
         long_runs = self._long_runs
         long_runs.begin(self._order, of_leaders)
-        for rows, behind in _whole_rows(self._edges.ascending(), self._order.total):
+        for rows, stop in _whole_rows(self._edges.ascending(), self._order.total):
             laters, first = rows["edge"] >> _HALF, 0
-            while (place := long_runs.next_place()) < behind:
+            while (place := long_runs.next_place()) < stop:
                 end = int(np.searchsorted(laters, np.uint64(place)))
                 if end > first:
                     yield self._assigned(links, rows[first:end])

@@ -146,26 +146,26 @@ class VerdictReader:
 
     def decided_rows(self, parts: Iterable[Rows]) -> Iterator[DecidedRows]:
         """Yield rows with what was decided."""
-        behind: int | None = None
+        end: int | None = None
         for rows in parts:
-            if behind is not None and rows.first != behind:
-                raise _misnumbered(f"row {behind:,}", f"row {rows.first:,}")
-            behind = rows.first + len(rows)
+            if end is not None and rows.first != end:
+                raise _misnumbered(f"row {end:,}", f"row {rows.first:,}")
+            end = rows.first + len(rows)
             verdicts: list[Verdict | None] = [None] * len(rows)
-            some = self.next_rows(rows.first, behind)
+            some = self.next_rows(rows.first, end)
             for place, verdict in some:
                 verdicts[place] = verdict or verdicts[place]
             yield rows, (verdicts, {place for place, _ in some if verdicts[place] is None})
         total = sum(part.rows for part in self.read)
-        if behind is None:  # all rows were done before
+        if end is None:  # all rows were done before
             self.next_rows(total, total)
         if self._next is not None:
-            raise _misnumbered(f"decisions on {behind or total:,} rows", f"one on row {self._next[0]:,}")
+            raise _misnumbered(f"decisions on {end or total:,} rows", f"one on row {self._next[0]:,}")
 
-    def next_rows(self, first: int, behind: int) -> list[NumberedVerdict]:
-        """Return the verdicts on rows first..behind-1, by place among them, and pass over the rows before."""
+    def next_rows(self, first: int, end: int) -> list[NumberedVerdict]:
+        """Return the verdicts on rows first..end-1, by place among them, and pass over the rows before."""
         some: list[NumberedVerdict] = []
-        while self._next is not None and self._next[0] < behind:
+        while self._next is not None and self._next[0] < end:
             number, verdict = self._next
             if verdict is not None and number != self._latest:  # another index may have it, too
                 while self._ends[self._part] <= number:

@@ -111,8 +111,8 @@ class Work:
         begins, stays = np.concatenate([[0], ends[:-1]]), np.ones(len(ends), dtype=bool)
         # What stays lies between two lines that go.
         places, view = np.array(gone, dtype=np.int64), memoryview(content)
-        firsts, behinds = [0, *ends[places].tolist()], [*begins[places].tolist(), len(content)]
-        kept = b"".join([view[a:b] for a, b in zip(firsts, behinds, strict=True)]) if gone else content
+        firsts, stops = [0, *ends[places].tolist()], [*begins[places].tolist(), len(content)]
+        kept = b"".join([view[a:b] for a, b in zip(firsts, stops, strict=True)]) if gone else content
         sizes = ends - begins
         sizes[places], stays[places] = list(map(len, reported)) or 0, False
         # How many bytes and rows of the output, and bytes of the report, stand before each row.
@@ -127,19 +127,19 @@ class Work:
         state, all_bytes, at = self._state, kept_bytes + report_bytes, 0
         while at < len(ends):
             room = FRAME_BYTES - self._output.waiting - self._report.waiting
-            behind = max(int(np.searchsorted(all_bytes, all_bytes[at] + room)), at + 1)
-            behind = min(behind, at + FRAME_ROWS - (state.read - self._row_of_cut))
-            is_end, behind = behind <= len(ends), min(behind, len(ends))
+            end = max(int(np.searchsorted(all_bytes, all_bytes[at] + room)), at + 1)
+            end = min(end, at + FRAME_ROWS - (state.read - self._row_of_cut))
+            is_end, end = end <= len(ends), min(end, len(ends))
             for output, lines, before in outputs:
-                if before[at] < before[behind] and isinstance(output, LinesOutput):
-                    output.write_lines([lines[before[at] : before[behind]]])
-            num_kept = int(kept_rows[behind] - kept_rows[at])
-            for each in removed[at - kept_rows[at] : behind - kept_rows[behind]]:
+                if before[at] < before[end] and isinstance(output, LinesOutput):
+                    output.write_lines([lines[before[at] : before[end]]])
+            num_kept = int(kept_rows[end] - kept_rows[at])
+            for each in removed[at - kept_rows[at] : end - kept_rows[end]]:
                 self._reporter.tell(each)
-            state.read += behind - at
+            state.read += end - at
             state.kept += num_kept
-            state.removed += behind - at - num_kept
-            at = behind
+            state.removed += end - at - num_kept
+            at = end
             if is_end:
                 self._end_frame()
             self._job.advance()

@@ -39,8 +39,8 @@ def page_of(data: dict[str, Any], package: str = _REPORT) -> str:
         "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
     }
     for name, value in values.items():  # data comes last, so that it is not looked through
-        before, behind = page.split(f"%{name}%")
-        page = before + value + behind
+        before, after = page.split(f"%{name}%")
+        page = before + value + after
     return page
 
 

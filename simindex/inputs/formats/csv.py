@@ -131,9 +131,9 @@ class _Feed:
 
     def read_again(self) -> None:
         """Hand over once more the lines of the newest row behind its first."""
-        behind = self._row[self._end_of_first :]
-        if behind:
-            self._ahead = io.BytesIO(behind + self._ahead.read())
+        rest = self._row[self._end_of_first :]
+        if rest:
+            self._ahead = io.BytesIO(rest + self._ahead.read())
             self.number = self._first
 
     def __iter__(self) -> _Feed:
