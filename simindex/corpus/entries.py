@@ -107,11 +107,13 @@ class PathEntries:
         self._spool: Spool[tuple[int, Columns]] | None = None
 
     def spool(self, path: str) -> None:
-        """Let rows that come but once wait in a file from now on."""
+        """Have the first reading write the rows into a file at `path`, pickled; later readings take them from
+        there."""
         self._spool = Spool(path, self._read())
 
     def again(self) -> PathEntries:
-        """Return the same rows for a second reading, which does not say again what it passes over."""
+        """Return the same rows for a second reading, in which bad rows are passed over without a call of
+        `on_bad_row`."""
         found = copy(self)
         found.inputs = self.inputs.in_silence()
         return found
@@ -121,7 +123,9 @@ class PathEntries:
             yield self.inputs.place, some
 
     def head(self) -> Entry:
-        """Return a row for its columns alone: where nothing has named any, those that are asked for."""
+        """Return an entry whose content alone counts: the first row of the inputs, or what names their
+        columns; where nothing does, an empty id and text under the names of these fields. For the header of
+        an empty output."""
         content = self.inputs.head()
         if content is None:
             fields = self.inputs.settings["fields"]
@@ -129,7 +133,7 @@ class PathEntries:
         return Entry(0, 0, "", 0, "", "", None, content)
 
     def columns(self) -> Generator[tuple[int, Columns], None, None]:
-        """Yield the rows some at a time, each with its place among the sources."""
+        """Yield all rows, some at a time: (index of their source, their columns)."""
         return self._read() if self._spool is None else iter(self._spool)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -141,19 +145,20 @@ class PathEntries:
 
     @property
     def are_files(self) -> bool:
-        """Whether all are files, which can be read without waiting."""
+        """Whether every path is a remote or an existing regular file, which can be read without waiting."""
         return all(is_remote(path) or os.path.isfile(path) for path in self.inputs.paths)
 
     @property
     def are_here(self) -> bool:
-        """Whether all are files or folders of this machine, which are read twice at no great cost."""
+        """Whether every path is an existing file or folder of this machine, so that a second reading is
+        cheap."""
         return not any(map(is_remote, self.inputs.paths)) and all(
             os.path.isfile(path) or os.path.isdir(path) for path in self.inputs.paths
         )
 
     def digest(self) -> dict[str, Any]:
-        """Return what identifies these rows: path, size and time of change of each file, and how the
-        files are read."""
+        """Return what identifies these rows, as JSON has it: path, size and time of change of each file
+        ("inputs"; of a remote one its version), and how the files are read ("reading")."""
         files = [_of_file(file) for path in self.inputs.paths for file in _files(path)]
         return {"inputs": files, "reading": self.inputs.settings}
 
@@ -175,12 +180,13 @@ class ItemEntries:
         self._spool: Spool[list[tuple[Any, ...]]] | None = None
 
     def spool(self, path: str) -> None:
-        """Let rows that come but once wait in a file from now on."""
+        """Have the first reading write the items into a file at `path`, pickled; later readings take them
+        from there."""
         parts = in_parts(self._read(), _TOGETHER, lambda entry: bytes_of(entry.document))
         self._spool = Spool(path, (list(map(tuple, part.values)) for part in parts))
 
     def again(self) -> ItemEntries:
-        """Return the same items for a second reading."""
+        """Return itself, for a second reading."""
         return self
 
     def __iter__(self) -> Iterator[Entry]:
@@ -189,7 +195,8 @@ class ItemEntries:
         return map(Entry._make, chain.from_iterable(self._spool))
 
     def head(self) -> Entry:
-        """Return a row for its columns alone: the first, or one that is made up."""
+        """Return the first item that was read, for the columns of an output without rows; before any was
+        read, an empty one that is made up."""
         return self._head
 
     def _read(self) -> Iterator[Entry]:
@@ -209,7 +216,7 @@ class ItemEntries:
             yield entry
 
     def digest(self) -> dict[str, Any]:
-        """Return nothing: two iterables cannot be distinguished."""
+        """Raise SimIndexError: nothing distinguishes two iterables."""
         raise SimIndexError("journal: expected files, which can be read again; found an iterable")
 
 
@@ -224,9 +231,10 @@ def entries_of(
     *,
     only_texts: bool = False,
 ) -> Entries:
-    """Return the rows of sources: a path, a list of paths, `Inputs`, or an iterable of items; `id` and `text`
-    name the fields of files, or columns of a table. `on_bad_row`: of the inputs, where it is given;
-    `only_texts`: of files, see `Fields`."""
+    """Return the rows of sources: `PathEntries` of `Inputs`, a path, or a list of paths that is not empty; of
+    all else `ItemEntries`, which raise TypeError where it is no iterable or table. `id` and `text` name the
+    fields of files, or columns of a table; `Inputs` have their own. `on_bad_row`, if given, takes the place
+    of that of `Inputs`, and is ignored for items; `only_texts`: of paths, see `Fields`."""
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     are_paths = isinstance(sources, list | tuple) and sources
@@ -240,7 +248,7 @@ def entries_of(
 
 
 def shown_key(key: Key) -> tuple[str, str]:
-    """Return the kind of a key, "s", "b" or "i", and its text."""
+    """Return the kind of a key, "s", "b" or "i", and its text: bytes in hexadecimal, a number in decimal."""
     if isinstance(key, str):
         return "s", key
     return ("b", key.hex()) if isinstance(key, bytes) else ("i", str(key))

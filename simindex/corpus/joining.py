@@ -108,7 +108,7 @@ def join(
 
 
 def _require_comparable(a: Index, b: Index) -> None:
-    """Refuse two indexes whose sketches are of different settings or seeds."""
+    """Raise ConfigMismatchError where two indexes have sketches of different settings or seeds."""
     if origin_of(a.config) != origin_of(b.config):
         differing = differing_fields(a.config, b.config)
         found = f"join: expected indexes of one kind of sketches, found {a.path} and {b.path} with "
@@ -160,7 +160,8 @@ class Joined(SnapshotIterator[Pair]):
 
 
 def _opened(side: Any, max_candidates: int, opened: ExitStack) -> Index | None:
-    """Return a handle on an index, whose snapshot is pinned; ``None`` for a corpus."""
+    """Return a new handle on an index, whose snapshot is pinned, to be closed with `opened`; ``None`` for a
+    corpus."""
     if isinstance(side, Index):
         path = side.path
     elif isinstance(side, str | os.PathLike) and is_index(side):
@@ -173,7 +174,8 @@ def _opened(side: Any, max_candidates: int, opened: ExitStack) -> Index | None:
 
 
 def _indexed(corpus: Any, config: Config, max_candidates: int, opened: ExitStack) -> Index:
-    """Return an index of a corpus in a temporary folder: its keys are places, the rows' keys metadata."""
+    """Return a new index of a corpus in a temporary folder, deleted with `opened`: its keys are the numbers
+    of the rows from 0, and the rows' own keys are the metadata."""
     folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="simindex-join-"))
     index = opened.enter_context(
         face.open(os.path.join(folder, "rows"), "x", config, max_candidates=max_candidates)
@@ -183,7 +185,8 @@ def _indexed(corpus: Any, config: Config, max_candidates: int, opened: ExitStack
 
 
 def _stored(index: Index, method: Method) -> Iterator[tuple[Key, Any]]:
-    """Yield the keys and sketches of an index; what has nothing to compare is left out."""
+    """Yield (key, sketch) of each document of an index that has the half of a sketch which `method`
+    compares."""
     for record in index.values():
         half = record.sketch.words if method == "minhash" else record.sketch.fingerprint
         if half is not None:

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 @contextmanager
 def naming_file(path: str) -> Iterator[None]:
-    """Run the block; an error of the disk that SQLite meets is raised as an ``OSError`` that names the
-    file."""
+    """Run the block; where SQLite meets a full disk or an I/O error there, raise an ``OSError`` that names
+    the file. Its other errors are raised as they are."""
     try:
         yield
     except sqlite3.OperationalError as exc:
@@ -37,14 +37,16 @@ def naming_file(path: str) -> Iterator[None]:
 
 @contextmanager
 def opened_sqlite(path: str) -> Iterator[sqlite3.Connection]:
-    """Give a connection without implicit transactions for the length of the block."""
+    """Open a database, made if it is missing, for the length of the block, without implicit transactions. A
+    full or failing disk in the block is an ``OSError``, as in `naming_file`."""
     with naming_file(path), closing(sqlite3.connect(path, isolation_level=None)) as db:
         yield db
 
 
 @contextmanager
 def in_one(db: sqlite3.Connection) -> Iterator[None]:
-    """Run the block as one transaction of the database."""
+    """Run the block as one transaction of the database. Where the block fails, the transaction stays open,
+    and is undone when the database is closed."""
     db.execute("begin")
     yield
     db.execute("commit")
@@ -64,11 +66,12 @@ class TextFile:
             self._db.execute("create table if not exists texts (number integer primary key, text blob)")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, which stays on the disk."""
         self._opened.close()
 
     def put(self, items: Iterable[tuple[int, Any]]) -> None:
-        """Keep the texts among the documents of these numbers."""
+        """Store the first `MOST_EXPLAINED` characters of each document that is a str under its number, in
+        place of what stands there; other documents are passed over."""
         rows = (
             (number, zlib.compress(document[:MOST_EXPLAINED].encode("utf-8", "surrogatepass"), 1))
             for number, document in items
@@ -78,13 +81,14 @@ class TextFile:
             self._db.executemany("insert or replace into texts values (?, ?)", rows)
 
     def taking(self, batches: Iterable[T], items_of: Callable[[T], Iterable[tuple[int, Any]]]) -> Iterator[T]:
-        """Yield batches, and `put` the items of each before."""
+        """Yield the batches unchanged, each after a `put` of its items."""
         for batch in batches:
             self.put(items_of(batch))
             yield batch
 
     def explain(self, document: Any, kept: int | None) -> Explanation | None:
-        """Return what a document shares with the kept row of a number; ``None`` if one is no text at hand."""
+        """Return what the beginnings of a document and of the text stored under the number `kept` share;
+        ``None`` where `kept` is, where no text is stored under it, or where the document is no str."""
         if kept is None or not isinstance(document, str):
             return None
         with naming_file(self._path):

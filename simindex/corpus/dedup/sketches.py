@@ -58,9 +58,10 @@ SketchedRows = tuple[Rows, SketchBatch, list[bytes] | None]
 """Rows with their sketches and, where it counts, the source of each (`keep_per.source_of`)."""
 
 
-def _names_of(rows: Rows) -> tuple[np.ndarray, np.ndarray, bytes, np.ndarray]:
-    """Return what rows are called: the places of their inputs with the kinds of their keys, their numbers
-    there, and the keys in one piece, with the bytes of each."""
+def _origin_columns(rows: Rows) -> tuple[np.ndarray, np.ndarray, bytes, np.ndarray]:
+    """Return the columns that `SketchFiles.origins` reads: index of the input times three plus kind of the
+    key, uint32; number of the row, with that of the paragraph in the upper half, uint64; all keys in one
+    piece; and the bytes of each key, int64."""
     kinds, texts = np.zeros(len(rows), dtype=np.uint32), rows.keys
     if set(map(type, texts)) != {str}:
         shown = list(map(shown_key, rows.keys))
@@ -122,8 +123,8 @@ class SketchFiles:
         others: list[Any] | None = None,
         sources: list[bytes] | None = None,
     ) -> None:
-        """Append the next rows, with their ranks in the keep order, the verdicts of other indexes on them,
-        and their sources."""
+        """Append rows with their sketches, and what else is known of each: its rank in the keep order, its
+        source; `others`: the numbered verdicts of other indexes. All that counts after the next `sync`."""
         words, present, fingerprints = sketches.words, sketches.present, sketches.fingerprints
         digests = fingerprints
         if self.bands:
@@ -144,7 +145,7 @@ class SketchFiles:
             contents["source_hashes"] = np.array(hashes, dtype=np.uint64)
             contents["source_ends"] = self._ends("sources", list(map(len, sources)))
             contents["sources"] = b"".join(sources)
-        places, numbers, keys, lengths = _names_of(rows)
+        places, numbers, keys, lengths = _origin_columns(rows)
         contents |= {
             "digests": digests,
             "present": present,
@@ -173,7 +174,7 @@ class SketchFiles:
         return np.cumsum(np.asarray(lengths, dtype=np.int64)) + self._bytes[name]
 
     def _opened(self) -> dict[str, FileIO]:
-        """Open the files, without what is behind the mark."""
+        """Return the files by name, open for writing. At the first call each is cut off at the mark."""
         if not self._files:
             for name, size in self._bytes.items():
                 self._files[name] = file = opened(self._path(name))
@@ -182,7 +183,8 @@ class SketchFiles:
         return self._files
 
     def sync(self, more: dict[str, Any], *, is_durable: bool = True) -> None:
-        """Mark what was added so far; not `is_durable`: the mark is right as long as the system lives."""
+        """Write the mark, with `more` in it: what was added so far counts when the folder is opened anew.
+        With `is_durable` all files are synced before, so that it holds after a power cut, too."""
         files = self._opened()
         self.mark = more | {"count": self.count, "bytes": dict(self._bytes)}
         if not is_durable:
@@ -197,7 +199,7 @@ class SketchFiles:
         sync(self._folder)
 
     def remove(self) -> None:
-        """Remove the folder."""
+        """Delete the folder with all files; errors are ignored."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -209,8 +211,8 @@ class SketchFiles:
     # ---- reading ----
 
     def parts(self, name: str) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield a column of words, "fingerprints", "digests" or "present", some rows at a time: (first
-        number, values)."""
+        """Yield a column of words, "fingerprints", "digests" (uint64) or "present" (uint8), some rows at a
+        time: (number of the first, values)."""
         dtype = np.uint8 if name == "present" else np.uint64
         with open(self._path(name), "rb", buffering=0) as file:
             for first in range(0, self.count, _PART):
@@ -234,7 +236,7 @@ class SketchFiles:
         return self._value("kept", "kept_ends", number)
 
     def source(self, number: int) -> bytes:
-        """Return the source of a row, as it was given."""
+        """Return the source of a row, as it was given to `add`."""
         return self._value("sources", "source_ends", number)
 
     def source_hashes(self, numbers: np.ndarray) -> np.ndarray:
@@ -247,12 +249,13 @@ class SketchFiles:
         return self._mapped(name, np.uint8, self._bytes[name])[begin:end].tobytes()
 
     def kept(self, number: int) -> np.ndarray | None:
-        """Return the kept shingles of a row, uint64."""
+        """Return the kept shingles of a row, uint64; ``None`` where none are kept."""
         packed = self.packed_kept(number)
         return None if packed is None else decode_kept(packed)
 
     def sketches(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (words, fingerprints) of some rows, uint64: the words in the shape (rows, bands)."""
+        """Return (words, fingerprints) of some rows, uint64: the words in the shape (rows, bands), the
+        fingerprints 0 where there are none."""
         words, columns = np.empty((len(numbers), self.bands), dtype=np.uint64), self.columns_of(numbers)
         for band in range(self.bands):
             words[:, band] = next(columns)
@@ -275,25 +278,27 @@ class SketchFiles:
             )
 
     def ranks(self) -> Iterator[list[Any]]:
-        """Yield what a keep order goes by, of all rows, some at a time."""
+        """Yield the lists of ranks that `add` was given, in the order of the rows."""
         with open(self._path("ranks"), "rb") as file:
             yield from map(json.loads, file)
 
     def others(self) -> Iterator[Any]:
-        """Yield what other indexes say of rows, as it was given, in order."""
+        """Yield each list that `add` was given as `others`, in order; calls without one are left out."""
         with open(self._path("others"), "rb") as file, suppress(EOFError):
             while True:
                 yield pickle.load(file)
 
     def present(self, numbers: np.ndarray) -> np.ndarray:
-        """Return what was given as `present` of some rows, uint8."""
+        """Return, of each of some rows, the bits of what it has, uint8: `HAS_SIGNATURE`, `HAS_FINGERPRINT`,
+        and 4 for kept shingles."""
         return np.array(self._mapped("present", np.uint8)[numbers])
 
     def _num_shingles(self, numbers: np.ndarray) -> np.ndarray:
         return np.array(self._mapped("num_shingles", np.uint32)[numbers])
 
     def origins(self, numbers: np.ndarray, names: Sequence[str]) -> list[tuple[Key, Place, int]]:
-        """Return key, place and `StoredRecord.halves` of some rows; `names` of the inputs."""
+        """Return (key, place, `StoredRecord.halves`) of each of some rows, in their order; `names` are those
+        of the inputs."""
         if not len(numbers):
             return []
         ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
@@ -327,8 +332,9 @@ class SketchFiles:
 
 
 def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int) -> Piece:
-    """Return (leaders, copies), uint32: the rows that take part whose sketches are equal to an earlier one,
-    and the first of each of these sketches; `capacity` rows, about, are sorted in one go."""
+    """Return (leaders, copies), uint32 and of one length: each row of the mask `compared` whose sketch and
+    kept shingles equal those of an earlier one, beside the first such row. About `capacity` rows are sorted
+    in one go."""
     found = [np.empty((2, 0), dtype=np.uint32)]
     digests = partial(files.parts, "digests")
     for run in runs_of(_sorted(digests, compared, 64, (0, EVERY_KEY), capacity), 64, len(compared)):
@@ -370,7 +376,8 @@ class ColumnTables:
         self.total, self.sketches, self.columns_of = files.count, files.sketches, files.columns_of
 
     def pieces(self, table: int, first: int, end: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a table whose keys are in first..end-1; no prefix is cut."""
+        """Yield (keys, numbers) of the table's rows whose keys are in first..end-1, ascending by key, about
+        `capacity` at a time; rows of one prefix come in one piece."""
         own = table - self._plan.first_table
         keys = partial(self._files.parts, band_name(own))
         if self._plan.method == "simhash":
@@ -382,7 +389,7 @@ class ColumnTables:
             yield first, order.permute(fingerprints)[0]
 
     def copies(self) -> Piece:
-        """Return the rows that are in no table; see `Tables.copies`."""
+        """Return (leaders, copies): the rows that are in no table, as their sketch is that of a leader."""
         return self._copies
 
 
@@ -393,7 +400,9 @@ def _sorted(
     within: tuple[int, int],
     capacity: int,
 ) -> Iterator[Piece]:
-    """Yield the entries of a column in order, a range of keys of about `capacity` at a time."""
+    """Yield (keys, numbers) of the rows of the mask `compared` whose keys are in `within` (first, exclusive
+    end), ascending by key, about `capacity` at a time and never cut within a prefix. The whole column is read
+    for each piece; empty pieces are left out."""
     # Keys are hashes, but for equal ones: a range may have more than its share of them.
     count = min(-(-len(compared) // capacity), 1 << prefix_bits)
     for place in range(count):
@@ -411,7 +420,8 @@ def _sorted(
 
 
 def _of_range(parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, first: int, end: int) -> Piece:
-    """Return (keys, numbers) of the rows whose keys are in first..end-1."""
+    """Return (keys, numbers), in the order of the numbers, of the rows of the mask `compared` whose keys are
+    in first..end-1."""
     keys, numbers = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint32)]
     for begin, some in parts:
         wanted = compared[begin : begin + len(some)]
@@ -424,8 +434,8 @@ def _of_range(parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, fir
 
 
 def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:
-    """Return the sketches of rows. One that is a `Sketch` itself must have the half `compares`; an error
-    names the key."""
+    """Return the sketches of rows, both halves as far as the configuration has them. A document that is a
+    `Sketch` itself must have the half `compares`, or it is refused; an error names the key."""
     documents = rows.documents
     if set(map(type, documents)) == {str}:
         with suppress(TypeError, ValueError):  # they are raised below, and name the one

@@ -43,7 +43,7 @@ _HALF_SCORE = np.uint32(16)
 
 
 def edges_of(upper: np.ndarray, lower: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return rows of SCORED_EDGE."""
+    """Return rows of SCORED_EDGE in the given order, with `upper` in the upper 32 bits of the edge."""
     rows = np.empty(len(upper), dtype=SCORED_EDGE)
     rows["edge"] = upper.astype(np.uint64) << np.uint64(32) | lower.astype(np.uint64)
     rows["scores"] = scores
@@ -51,8 +51,8 @@ def edges_of(upper: np.ndarray, lower: np.ndarray, scores: np.ndarray) -> np.nda
 
 
 def scores_of(plan: PairPlan, agree: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Return the scores by which matches are ordered, uint32: by agreeing rows and then bits, or the other
-    way round.
+    """Return the scores of matches, uint32, lower where more similar: by MinHash ordered by agreeing rows and
+    then by differing bits, by SimHash the other way round.
 
     >>> from types import SimpleNamespace
     >>> plan = SimpleNamespace(method="minhash")
@@ -70,7 +70,8 @@ _Score = TypeVar("_Score", int, np.ndarray)
 
 
 def agree_and_distance(plan: PairPlan, score: _Score) -> tuple[_Score, _Score]:
-    """Return what `scores_of` was made of, of one score or an array of them."""
+    """Return the (agreeing rows, distance in bits) that `scores_of` packed into a score, or into an array of
+    them."""
     upper, lower = score >> 16, score & 0xFFFF
     return (0xFFFF - upper, lower) if plan.method == "minhash" else (0xFFFF - lower, upper)
 
@@ -92,7 +93,9 @@ _NO_EDGES = np.empty(0, dtype=SCORED_EDGE)
 
 
 def room_by_chance(total: int, bits: Sequence[int]) -> int:
-    """Return how many documents may share a prefix in one table for their number alone, as an index has it.
+    """Return how many of `total` documents may share a prefix in one table before it counts as a long run of
+    chance: eight times what even hashes lead to at the first table's bits, at most the share of one of
+    `len(bits)` tables in DEFAULT_MAX_CANDIDATES.
 
     >>> room_by_chance(1_000_000, [32]), room_by_chance(1_000_000, [9] * 16)
     (0, 4096)
@@ -132,13 +135,15 @@ class LongRunRows:
         self.bounded: list[int] = []
 
     def add(self, numbers: np.ndarray, *, begins: bool) -> None:
-        """Take the documents of a run, or some more of the run before."""
+        """Take documents of a run by their numbers; `begins`: of a new run, else more of the run of the last
+        call."""
         self._num_runs += begins
         runs = np.full(len(numbers), self._num_runs - 1, dtype=np.uint32)
         self._parts.append(np.stack([numbers.astype(np.uint32), runs]))
 
     def begin(self, order: KeepOrder, fetch: Fetch) -> None:
-        """Put all that were taken in keep order."""
+        """Sort the documents of all runs into keep order, each document once; called once, after the last
+        `add`. `fetch` is asked for their sketches later."""
         self._order, self._fetch = order, fetch
         numbers, runs = np.concatenate([np.empty((2, 0), dtype=np.uint32), *self._parts], axis=1)
         self._parts = []
@@ -151,11 +156,13 @@ class LongRunRows:
         self._begins = np.append(begins, len(places))
 
     def next_place(self) -> int:
-        """Return where the next one stands; `NO_PLACE` behind the last."""
+        """Return where in keep order the next undecided document stands; `NO_PLACE` where all are decided."""
         return int(self._places[self._at]) if self._at < len(self._places) else NO_PLACE
 
     def matches(self) -> np.ndarray:
-        """Return the edges, ascending, from the next one to those of its runs that stay and are like it."""
+        """Compare the next document with the first `most` of those in each of its runs that stay so far, and
+        return SCORED_EDGE rows, ascending, from it to the ones that match, both by their places in keep
+        order."""
         if self._at == self._fetched:
             self._fetch_more()
         place, found, self._was_bounded = self.next_place(), [_NO_EDGES], False
@@ -170,7 +177,8 @@ class LongRunRows:
         return np.unique(np.concatenate(found))
 
     def decide(self, *, stays: bool) -> None:
-        """Record whether the next row stays, and move on to the row after it."""
+        """Record whether the next document stays, after `matches`, and move on to the one after it. If it
+        stays, later documents of its runs are compared with it."""
         if stays:
             words, fingerprint = self._own()
             for run in self._own_runs():
@@ -179,13 +187,16 @@ class LongRunRows:
                 self.bounded.append(self.next_place())
         self._at += 1
 
-    def _scores(self, others: np.ndarray, bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (whether each of the other rows matches the next row, the scores of those matches)."""
+    def _scores(
+        self, other_words: np.ndarray, other_fingerprints: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (whether each of the other sketches matches that of the next document, the scores of all of
+        them)."""
         plan, (words, fingerprint) = self._plan, self._own()
-        distance = np.bitwise_count(bits ^ fingerprint).astype(np.uint32)
-        agree = np.full(len(others), NO_VALUE, dtype=np.uint32)
+        distance = np.bitwise_count(other_fingerprints ^ fingerprint).astype(np.uint32)
+        agree = np.full(len(other_words), NO_VALUE, dtype=np.uint32)
         if self._num_perm:
-            agree = equal_rows(others, words).sum(axis=1, dtype=np.uint32)
+            agree = equal_rows(other_words, words).sum(axis=1, dtype=np.uint32)
         is_match = (agree >= plan.min_agree) & (distance <= plan.max_distance)
         return is_match, scores_of(plan, agree, distance)
 
@@ -244,7 +255,8 @@ class Star:
             self._add(members, self._groups.firsts_for(members, copies[0]), equal)
 
     def _take(self, found: Edges) -> None:
-        """Take verified pairs, and documents of a long run."""
+        """Add verified pairs as edges, extended to the copies of both sides and without those beyond the
+        distance of the plan; hand on documents of a long run with their copies."""
         if len(found.waiting):
             _, members = self._groups.expanded(found.waiting)
             self._long_runs.add(members, begins=found.begins)
@@ -263,8 +275,9 @@ class Star:
     # ---- the decision ----
 
     def decided(self, found: Iterable[Edges], fetch: Fetch) -> Outcome:
-        """Return the decisions on all rows, once it has taken what ranges have found; to be called once.
-        `fetch` gives the sketches of documents of long runs."""
+        """Take all that ranges have found, then decide every row: return the rows that go, each with the most
+        similar row that stays, and the rows that are bounded. To be called once; `fetch` gives the sketches
+        of documents of long runs."""
         for some in found:
             self._take(some)
         gone, numbers_of = self._new_edges(), self._order.numbers_of
@@ -276,7 +289,8 @@ class Star:
         return Outcome(gone.ascending(), np.sort(bounded))
 
     def _best(self, fetch: Fetch) -> Iterator[np.ndarray]:
-        """Yield, for each row that is removed, its edge to the most similar row that stays."""
+        """Yield SCORED_EDGE rows, some at a time and ascending by the later end: for each row that goes, its
+        edge to the most similar row that stays. Both ends are places in keep order."""
         links = np.arange(self._order.total, dtype=np.uint32)
 
         def of_leaders(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -302,8 +316,11 @@ class Star:
 
 
 def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Settle some rows, SCORED_EDGE, all that there are of each later one, and return the best edge of each
-    that goes. `links` of a star, by place: itself where it stays (forest.c)."""
+    """Decide rows in keep order: one goes where an earlier end of its edges stays. `rows` are SCORED_EDGE by
+    places in keep order, ascending, with all edges of each later end. `links`, by place, has each row's own
+    place while it stays; for one that goes now, an earlier one that stays is put there (forest.c). Returns
+    for each row that goes its edge with the lowest score to a row that stays, of several the earliest; rows
+    that stay have none."""
     edges = np.ascontiguousarray(rows["edge"])
     _kernel.assign_stars(links, edges)
     later, earlier = ends_of(edges)
@@ -317,7 +334,9 @@ def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _whole_rows(parts: Iterator[np.ndarray], total: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield (edges, place): all edges of the rows before a place that were not in a part before."""
+    """Cut ascending edges anew, so that those of one later end stay together: yield (edges, place), the edges
+    of all later ends before that place which were not yielded yet. The last place is `total`; edges may be
+    none."""
     rest = np.empty(0, dtype=SCORED_EDGE)
     for part in parts:
         rows = np.concatenate([rest, part])
@@ -355,16 +374,18 @@ class _Groups:
             self._firsts_of_sources = members[self._by_source.first]
 
     def _groups_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (whether each is a leader, its group)."""
+        """Return (whether each is a leader, the index of its group); of a row that is no leader the index
+        means nothing."""
         if not len(self._leaders):
             return np.zeros(len(numbers), dtype=bool), np.zeros(len(numbers), dtype=np.int64)
         groups = np.minimum(np.searchsorted(self._leaders, numbers), len(self._leaders) - 1)
         return self._leaders[groups] == numbers, groups
 
     def firsts_for(self, members: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Return, of the group of each leader among `numbers`, the row that stands first in keep order,
-        others themselves: the one that the row at its place in `members` is compared with. Where sources
-        count it is the first of the member's, and the member itself where there is none."""
+        """Return, for each of `numbers`, the row that the one beside it in `members` is compared with. For a
+        leader that is the first of its group (its copies and itself) in keep order, and for another row
+        itself. With sources it is the first of the group that has the member's source; where there is none,
+        the member itself."""
         leads, groups = self._groups_of(numbers)
         if self._sources is None:
             return np.where(leads, self._firsts[groups], numbers) if leads.any() else numbers
@@ -377,14 +398,15 @@ class _Groups:
         return firsts
 
     def leaders_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the row that the sketch of each is stored under."""
+        """Return the leader of each copy among the numbers, and all other numbers as they are."""
         if not len(self._by_copy):
             return numbers
         at = np.minimum(np.searchsorted(self._by_copy, numbers), len(self._by_copy) - 1)
         return np.where(self._by_copy[at] == numbers, self._leader_of[at], numbers)
 
     def expanded(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (places, rows): all rows of each sketch, with the place of the sketch among the numbers."""
+        """Return (indexes, rows): the numbers followed by all copies of the leaders among them, and of each
+        row the index among `numbers` of itself or its leader."""
         leads, groups = self._groups_of(numbers)
         own = np.arange(len(numbers))
         if not leads.any():
@@ -404,7 +426,8 @@ class _BySource:
         self._parts, self.first = np.unique(self.own, return_index=True)
 
     def find(self, groups: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-        """Return the place of each group's part of a source in `first`; -1 where it has none."""
+        """Return, for each pair of a group and a hash of a source, the index in `first` of the members of
+        that group with that source; -1 where there are none."""
         sources = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
         own = groups.astype(np.uint64) * np.uint64(len(self._hashes)) + sources.astype(np.uint64)
         at = np.minimum(np.searchsorted(self._parts, own), len(self._parts) - 1)
@@ -428,7 +451,9 @@ class ExactComparison:
         self._own: OwnShingles | None = None
 
     def leave_out_common(self, share: float) -> None:
-        """Compare without the shingles that more than a share of the rows have; called once all are there."""
+        """Count the shingles of all rows in the files, which must be complete, and from now on compare
+        without those that more than this share of the rows have. Rows with equal shingles are compared with
+        all of them."""
 
         def shingles() -> Iterator[tuple[int, np.ndarray]]:
             hashes = enumerate(map(self._files.kept, range(self._files.count)))
@@ -440,12 +465,13 @@ class ExactComparison:
         self._own = OwnShingles(shingles(), self._common, self._keep)
 
     def compared(self, number: int, kept: int, score: int) -> tuple[Estimate, int | None, float | None]:
-        """Return what a verdict says of a row and a kept one; see `verdict_file.Compare`."""
+        """Return (estimate, number of common shingles left out, share of the shingles of `number` that `kept`
+        has) for a verdict; the last two ``None`` where the job does not ask for them."""
         return *self.estimate_and_left_out(number, kept, score), self.share_held(number, kept)
 
     def estimate_and_left_out(self, a: int, b: int, score: int) -> tuple[Estimate, int | None]:
-        """Return the estimated similarity of two rows, and how many common shingles were left out, ``None``
-        where that was not asked for; as `Pair` has them."""
+        """Return the similarity of two rows, both with kept shingles, and how many common shingles were left
+        out: 0 where their shingles are equal, ``None`` where none are to be left out."""
         some, others = self._kept(a), self._kept(b)
         assert some is not None
         assert others is not None
@@ -456,8 +482,8 @@ class ExactComparison:
         return best_estimate(agree, self._num_perm, some, others, self._keep), left_out
 
     def share_held(self, number: int, kept: int) -> float | None:
-        """Return the share of a row that another row holds, 0..1; ``None`` where the job does not ask for
-        it."""
+        """Return the share, 0..1, of the shingles of row `number` that row `kept` has, too; ``None`` where
+        the job does not ask for it."""
         if self._in_kept is None:
             return None
         some, others = self._kept(number), self._kept(kept)
@@ -466,7 +492,9 @@ class ExactComparison:
         return share_held(some, others, self._keep)
 
     def assigned(self, order: KeepOrder, links: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Settle some rows, and return the best edge of each of them that goes; see `star.assigned`."""
+        """Do what `star.assigned` does, by kept shingles: a row goes for the most similar earlier one that
+        stays, if that reaches the threshold (the cut, where the similarity is an estimate) and has `in_kept`
+        of its shingles. Changes `links` in place, and returns one edge of each row that goes."""
         plan, (later, earlier) = self._plan, (ends.astype(np.uint32) for ends in ends_of(rows["edge"]))
         if self._own is not None:
             may_reach = self._own.may_reach(
