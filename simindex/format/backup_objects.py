@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its object is called."""
+        """Name of its object in the store: the digest in hex."""
         return self.digest.hex()
 
 
@@ -58,23 +58,23 @@ class StoredBackup(NamedTuple):
     documents: int
 
     def parts(self) -> list[Part]:
-        """Return all parts."""
+        """Return all parts, of segments, then of databases; one that several share comes several times."""
         of_segments = (segment.parts for segment in self.segments)
         return [*chain.from_iterable(of_segments), *chain.from_iterable(self.databases.values())]
 
 
 def part_of(content: bytes) -> Part:
-    """Return the part that has this content."""
+    """Return the part that has this content: its XXH3-128 and its length, not the content."""
     return Part(xxhash.xxh3_128_digest(content), len(content))
 
 
 def encode_entries(items: list[tuple[bytes, bytes]]) -> bytes:
-    """Return a part of a small database."""
+    """Return the content of a part of a small database: (key, value) pairs as one flat msgpack array."""
     return pack(list(chain.from_iterable(items)))
 
 
 def decode_entries(content: bytes) -> list[tuple[bytes, bytes]]:
-    """Return what `encode_entries` was given. Raises CorruptIndexError: it is something else."""
+    """Return the (key, value) pairs of `encode_entries`. Raises CorruptIndexError for other bytes."""
     flat = unpack(content)
     if not isinstance(flat, list) or len(flat) % 2 or not set(map(type, flat)) <= {bytes}:
         raise CorruptIndexError(f"expected keys and values of a database, found {flat!r:.100}")
@@ -82,12 +82,13 @@ def decode_entries(content: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def encode_backup(backup: StoredBackup) -> bytes:
-    """Return the sealed manifest of a backup."""
+    """Return the sealed manifest of a backup, as it is stored."""
     return seal("meta", _KEY, pack([_MAGIC, VERSION, *backup]))
 
 
 def decode_backup(content: bytes, where: str) -> StoredBackup:
-    """Return the manifest of a backup."""
+    """Return the manifest of a backup; `where` is its path in errors. Raises FormatError for other data or
+    another version, CorruptIndexError for a broken seal or fields that do not fit."""
     if _MAGIC.encode() not in content[: len(_MAGIC) + 8]:
         raise FormatError(f"{where}: expected the manifest of a backup, found other data")
     fields = unpack(unseal("meta", _KEY, content, f"{where}: manifest of a backup"))

@@ -40,14 +40,16 @@ class Records:
 
     @property
     def ages(self) -> np.ndarray:
-        """What expiry goes by, in microseconds: int64."""
+        """Time that expiry goes by: of each document's last touch, or of its insert where it has none; int64,
+        microseconds since 1970."""
         seen = np.array([-1 if time is None else time for time in self.seen_at], dtype=np.int64)
         return np.where(seen < 0, self.inserted_at, seen)
 
 
 def decode_records(doc_ids: np.ndarray, values: list[bytes], keep_shingles: int) -> Records:
-    """Decode the records of documents `doc_ids`, uint64, and check their seals; a record has at most
-    `keep_shingles` kept hashes."""
+    """Decode the records of documents `doc_ids`, uint64; nothing is raised for damage. A record is left out,
+    and is in `errors` with its index in `values`, where its seal or a field is wrong, its key is packed
+    otherwise than by `pack_keys`, or it has more than `keep_shingles` kept hashes."""
     errors: list[tuple[int, CorruptIndexError]] = []
     decoded: list[tuple[int, StoredRecord]] = []
     for place, (doc_id, value) in enumerate(zip(doc_ids.tolist(), values, strict=True)):

@@ -31,16 +31,16 @@ _ENTRY_ROWS, _ = page_shape(ENTRY_WIDTHS)
 
 
 def table_key(value: int) -> bytes:
-    """Return the bytes of one key to be searched for in a sorted table, such as a leader's doc id."""
+    """Return a key to search for in a sorted table, such as a leader's doc id, as 8 little-endian bytes."""
     return value.to_bytes(KEY_BYTES, "little")
 
 
 def shingle_keys(hashes: np.ndarray) -> np.ndarray:
-    """Return what the keys of sampled hashes in the shingle table begin with: uint64, of uint64. The low 26
-    bits, zeros of a hash as of these, are for a doc id.
+    """Return the keys of sampled hashes in the shingle table, without doc ids: uint64, of uint64. A hash has
+    zeros for its low 26 bits; a key has them, too, and the doc id is added there.
 
-    Sampled hashes have zeros in front. Turned round they are spread evenly over all keys, as filters and
-    fences take them to be.
+    Sampled hashes have zeros in front. Turned round (the top six bits go behind the others) they are spread
+    evenly over all keys, as filters and fences take them to be.
 
     >>> [hex(key) for key in shingle_keys(np.array([2**26, 2**63], dtype=np.uint64)).tolist()]
     ['0x100000000', '0x80000000']
@@ -52,12 +52,12 @@ def shingle_keys(hashes: np.ndarray) -> np.ndarray:
 
 
 def hashes_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
-    """Return the hashes of keys of the shingle table."""
+    """Return the hashes in keys of the shingle table, without the doc ids: uint64; `shingle_keys` undone."""
     return keys >> _DOC_ID_BITS + _TURN << _DOC_ID_BITS | keys >> _DOC_ID_BITS << _FIRST
 
 
 def doc_ids_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
-    """Return the doc ids in keys of the shingle table: uint32, of uint64."""
+    """Return the doc ids, relative to the segment, in keys of the shingle table: uint32, of uint64."""
     return (keys & (np.uint64(1) << _DOC_ID_BITS) - np.uint64(1)).astype(np.uint32)
 
 
@@ -68,7 +68,8 @@ _FIRST = np.uint64(64) - _TURN
 
 
 def chunk_seed(key: bytes) -> int:
-    """Return what the block seals of a chunk are seeded with, so that they bind content to place."""
+    """Return what the block seals of a chunk are seeded with, a hash of its database key below 2^63, so that
+    they bind content to place."""
     return _kernel.xxh64(key, SEAL_SEEDS["segments"]) & (2**63 - 1)
 
 
@@ -80,8 +81,8 @@ def chunk_seeds(keys: np.ndarray) -> np.ndarray:
 
 
 def encode_chunk(key: bytes, keys: np.ndarray, doc_ids: np.ndarray | None = None) -> bytes:
-    """Return a chunk of a sorted table, in pages: keys <u8[n], doc ids <u4[n] but of the shingle table, one
-    seal <u8."""
+    """Return a chunk of a sorted table, in pages: in each keys <u8, doc ids <u4, one seal <u8. `doc_ids`:
+    ``None`` for the shingle table alone, whose entries have none of their own."""
     shape = page_shape(SHINGLE_WIDTHS if doc_ids is None else ENTRY_WIDTHS)
     return _kernel.fill_pages(keys, None, doc_ids, 1, *shape, chunk_seed(key))
 
@@ -89,19 +90,21 @@ def encode_chunk(key: bytes, keys: np.ndarray, doc_ids: np.ndarray | None = None
 def encode_sketch_chunk(
     key: bytes, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray
 ) -> bytes:
-    """Return a chunk of the sketch column, in pages: words, fingerprints, doc ids, one seal <u8 in each."""
+    """Return a chunk of the sketch column, in pages: in each words, fingerprints, doc ids, one seal <u8.
+    words: shape (n, bands)."""
     bands = words.shape[1]
     shape = page_shape((KEY_BYTES * bands, FINGERPRINT_BYTES, DOC_ID_BYTES))
     return _kernel.fill_pages(words, fingerprints, doc_ids, bands, *shape, chunk_seed(key))
 
 
 def encode_words_chunk(key: bytes, words: np.ndarray) -> bytes:
-    """Return a chunk of fences, a filter, or a bitmap: words <u8[n], one seal <u8 a block."""
+    """Return a chunk of fences, a filter, or a bitmap: words <u8[n], then one seal <u8 for each block."""
     return b"".join((words.data, _kernel.seal_words(words, chunk_seed(key))))
 
 
 def encode_whole_segment(key: bytes, arrays: list[np.ndarray]) -> bytes:
-    """Return a segment as one sealed value of the arrays of its tables, then of the sketch column."""
+    """Return the value of a segment that is one value: the bytes of `arrays`, one behind the other as given
+    (those of its tables, then of the sketch column), and one seal."""
     # Of an array itself, join would tell a failed allocation as a wrong type.
     return seal("segments", key, b"".join(map(_data, arrays)))
 
@@ -131,7 +134,8 @@ def whole_segment_rows(geometry: Geometry, entry: SegmentEntry) -> np.ndarray:
 
 
 def chunk_rows(count: int, bands: int, sketches_per_block: int) -> np.ndarray:
-    """Return CHUNK_ROWs of arrays that lie as they are, without pages; the last one is of sketches."""
+    """Return `count` CHUNK_ROWs for arrays that are not cut into pages, the last one of a sketch column, the
+    others of sorted tables. Only the strides are set."""
     rows = np.zeros(count, dtype=CHUNK_ROW)
     rows["key_stride"], rows["doc_id_stride"] = KEY_BYTES * _ENTRY_ROWS, DOC_ID_BYTES * _ENTRY_ROWS
     widths = KEY_BYTES * bands, DOC_ID_BYTES, FINGERPRINT_BYTES
@@ -152,7 +156,8 @@ class WholeSegment(NamedTuple):
 def read_whole_segment(
     geometry: Geometry, entry: SegmentEntry, value: bytes | memoryview
 ) -> WholeSegment | None:
-    """Take apart a segment that is one value; ``None`` where its length does not fit."""
+    """Take apart a segment that is one value, into views; neither seal nor order is checked. Returns ``None``
+    where its length does not fit."""
     if len(value) != geometry.segment_bytes(entry) + SEAL_BYTES:
         return None
 
@@ -174,27 +179,29 @@ def read_whole_segment(
 
 
 def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
-    """Return the seals of the blocks of a chunk of `count` entries; together they cover the whole chunk."""
+    """Return the stored seals of the blocks of a chunk of `count` entries, joined; together they cover the
+    whole chunk."""
     if not column.page_bytes:
         return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
     return bytes(np.frombuffer(value, dtype=np.uint8)[_seal_places(column, count)])
 
 
 def _seal_places(column: Column, count: int) -> np.ndarray:
-    """Return where the octets of the seals of a chunk in pages lie: shape (blocks, SEAL_BYTES)."""
+    """Return the offset of each byte of the block seals in a chunk in pages: shape (blocks, SEAL_BYTES)."""
     ends = np.arange(1, column.blocks(count) + 1) * column.page_bytes - _kernel.PAGE_HEAD
     return ends[:, None] + np.arange(-SEAL_BYTES, 0)
 
 
 def is_sealed_chunk(key: bytes, column: Column, count: int, value: bytes) -> bool:
-    """Whether a chunk has the length of so many entries, and every block of it fits its seal."""
+    """Return whether a chunk has the length of `count` entries, and every block of it fits its seal."""
     if len(value) != column.chunk_bytes(count):
         return False
     return expected_seals(key, column, count, value) == seals_of(column, count, value)
 
 
 def expected_seals(key: bytes, column: Column, count: int, value: bytes | memoryview) -> bytes:
-    """Return the block seals that a chunk of so many entries should have, which has the length for it."""
+    """Compute the block seals that belong to the content of a chunk of `count` entries, joined, whatever
+    seals are stored; the caller has checked its length."""
     if column.page_bytes:
         return _kernel.page_seals(value, column.page_bytes, chunk_seed(key))
     return _kernel.seal_words(memoryview(value)[: KEY_BYTES * count], chunk_seed(key))
@@ -212,12 +219,13 @@ class Chunk(NamedTuple):
     block: int
 
     def rows_of(self, blocks: np.ndarray) -> np.ndarray:
-        """Return the rows of blocks, which are given as bool, one a block."""
+        """Return the indices, ascending, of the rows in some blocks; `blocks`: bool for each block."""
         return np.flatnonzero(np.repeat(blocks, self.block)[: len(self.doc_ids)])
 
 
 def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview) -> Chunk:
-    """Take apart a chunk of so many rows, whose length fits."""
+    """Copy a chunk in pages (of a sorted table or the sketch column) into arrays, and compare each block with
+    its seal; damage is noted in `is_sound`, not raised. The caller has checked the length."""
     rows, page_bytes = page_shape(column.widths)
     head = bytes(_kernel.PAGE_HEAD)
     pages = np.frombuffer(b"".join((head, value)), dtype=np.uint8).reshape(-1, page_bytes)
@@ -238,7 +246,8 @@ def read_chunk(key: bytes, column: Column, count: int, value: bytes | memoryview
 
 
 def seals_of_sketches(key: bytes, chunk: Chunk) -> np.ndarray:
-    """Return the block seals that these rows of the sketch column should have under a key: uint64."""
+    """Compute the block seals that these rows of the sketch column would have under a database key: uint64,
+    one a block; those that the chunk has are not looked at."""
     value = encode_sketch_chunk(key, *chunk[:3])
     widths = KEY_BYTES * chunk.words.shape[1], FINGERPRINT_BYTES, DOC_ID_BYTES
     count = len(chunk.doc_ids)

@@ -26,7 +26,8 @@ MAX_KEY_BYTES = 64 * 1024
 def encode_key(key: object) -> bytes:
     """Return the stored form of an external key; str, bytes and int are distinct kinds.
 
-    NumPy's integers and strings are keys as the int and str that they are.
+    NumPy's integers and strings are keys as the int and str that they are. Raises TypeError for another type
+    (bool too), ValueError for an int outside of -2^63..2^64-1 or a key of more than 64 KiB.
     """
     if isinstance(key, np.integer):
         key = int(key)
@@ -42,13 +43,14 @@ def encode_key(key: object) -> bytes:
 
 
 def pack_keys(keys: list[Any]) -> tuple[Packed, np.ndarray]:
-    """Return `encode_key` of each key, and `key_hashes` of these."""
+    """Return `encode_key` of each key, in order, and `key_hashes` of these (uint64); errors as there."""
     ends, hashes = np.empty(len(keys), np.int64), np.empty(len(keys), np.uint64)
     return Packed(_kernel.pack_keys(keys, encode_key, ends, hashes), ends), hashes
 
 
 def decode_keys(count: int, encoded: bytes) -> list[Key]:
-    """Return the keys of joined stored forms, which are an array of msgpack together."""
+    """Return the keys, `count` of them, whose stored forms lie one behind the other in `encoded`. Raises
+    CorruptIndexError where it is not so many values of msgpack."""
     keys: list[Key] = unpack(b"\xdd" + count.to_bytes(4, "big") + encoded)
     return keys
 
@@ -67,7 +69,8 @@ doc_id_key: Callable[[int], bytes] = struct.Struct(">Q").pack
 
 
 def doc_id_of(key: bytes) -> int:
-    """Return the doc id of a database key. Raises CorruptIndexError for one that is none."""
+    """Return the doc id that a database key of 8 bytes stands for. Raises CorruptIndexError where the key has
+    another length, or the doc id is 2^63 or more."""
     return _leading_number(key, DOC_ID_KEY_BYTES, "a number of 8 bytes below 2^63")
 
 
@@ -81,15 +84,16 @@ DOC_ID_KEY_BYTES, _SEGMENT_KEY_BYTES, _TOP_BYTE = 8, 14, 0x7F
 
 
 def doc_ids_of(keys: np.ndarray) -> np.ndarray:
-    """Return the doc ids that many database keys begin with: uint64, of uint8 of shape (n, 8 or more)."""
+    """Return the number in the first 8 bytes of each database key, uint64, unchecked. keys: uint8, shape (n,
+    8 or more), a key a row."""
     return np.ascontiguousarray(keys[:, :DOC_ID_KEY_BYTES]).view(">u8")[:, 0].astype(np.uint64)
 
 
 def numbered(
     items: Iterable[tuple[bytes, memoryview]], database: str, first: int = 0
 ) -> Iterator[tuple[int, memoryview]]:
-    """Yield (doc id, value) of database entries as they are walked from `first` on; refuses doc ids that do
-    not ascend."""
+    """Yield (doc id, value) of each of `items`, entries of a database that are walked from doc id `first` on.
+    Raises CorruptIndexError for a key that is no doc id, is below `first`, or is not above the last one."""
     following = first
     for key, value in items:
         doc_id = doc_id_of(key)
@@ -112,12 +116,13 @@ def segment_key(segment: int, table: int, chunk: int) -> bytes:
 
 
 def table_of(key: bytes) -> int:
-    """Return the table number of a chunk's database key."""
+    """Return the table number in the database key of a chunk, unchecked."""
     return int.from_bytes(key[8:10], "big")
 
 
 def segment_keys(segment: int, tables: np.ndarray, chunks: np.ndarray) -> np.ndarray:
-    """Return the database keys of many chunks: uint8, shape (n, 14)."""
+    """Return the database keys of many chunks of one segment: uint8, shape (n, 14), a row for each of
+    `tables` and `chunks`."""
     keys = np.empty(len(tables), dtype=[("segment", ">u8"), ("table", ">u2"), ("chunk", ">u4")])
     keys["segment"], keys["table"], keys["chunk"] = segment, tables, chunks
     return keys.view(np.uint8).reshape(len(tables), keys.itemsize)
@@ -133,5 +138,6 @@ def whole_segment_key(segment: int) -> bytes:
 
 
 def segment_of(key: bytes) -> int:
-    """Return the segment id of a chunk's database key. Raises CorruptIndexError for a key that is none."""
+    """Return the segment id in the database key of a chunk. Raises CorruptIndexError where the key has not 14
+    bytes, or the id is 2^63 or more."""
     return _leading_number(key, _SEGMENT_KEY_BYTES, "segment, table and chunk in 14 bytes")

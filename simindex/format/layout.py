@@ -59,7 +59,8 @@ def filter_lines(size: int) -> int:
 
 
 def filter_size(entries: int, bits: int = _FILTER_BITS_AN_ENTRY) -> int:
-    """Return the size of the smallest filter with so many bits for each of so many entries, 1 or more."""
+    """Return the size, as the byte that `filter_lines` takes, of the smallest filter with `bits` bits for
+    each of `entries` entries, 1 or more."""
     lines = -(-entries * bits // (8 * LINE_BYTES))
     size = 8 * (lines.bit_length() + 1)
     while filter_lines(size - 1) >= lines:
@@ -68,14 +69,16 @@ def filter_size(entries: int, bits: int = _FILTER_BITS_AN_ENTRY) -> int:
 
 
 def bitmap_bits(entries: int) -> int:
-    """Return the bits of a bitmap of so many entries, 1 or more: eight to sixteen places an entry."""
+    """Return how many leading bits of keys a bitmap for `entries` entries (1 or more) tells apart: 6 at
+    least, and so many that it has 8 to 16 bits, one for each prefix of that length, for each entry."""
     return max(_kernel.MIN_BITMAP_BITS, (8 * entries - 1).bit_length())
 
 
 def bits_of_unstored(entries: int) -> int:
-    """Return the bits of a bitmap that is made when a segment is loaded: one more than of a stored one, as
-    far as prefixes of twelve bits are served. It lets half as many absent prefixes through: `query_many`
-    without matches takes 1.6 us a query for 1.85 in 7 segments of 1,000 documents, and 7.5 for 10 in 40.
+    """Return what `bitmap_bits` does for a bitmap that is not stored, but made when a segment is loaded: one
+    bit more, up to 15, which serve prefixes of twelve bits. It lets half as many absent prefixes through:
+    `query_many` without matches takes 1.6 us a query for 1.85 in 7 segments of 1,000 documents, and 7.5 for
+    10 in 40.
 
     >>> [(bitmap_bits(entries), bits_of_unstored(entries)) for entries in (1, 1_000, 2_048, 2_500, 8_000)]
     [(6, 6), (13, 14), (14, 15), (15, 15), (16, 16)]
@@ -132,11 +135,11 @@ class Column(NamedTuple):
         return 0 if self.table >= FENCES else page_shape(self.widths)[1]
 
     def blocks(self, count: int) -> int:
-        """Return the sealed blocks of a chunk of `count` entries."""
+        """Return the number of sealed blocks of a chunk of `count` entries."""
         return -(-count // self.block)
 
     def chunk_bytes(self, count: int) -> int:
-        """Return the bytes of a chunk of `count` entries, seals included."""
+        """Return the bytes of a chunk of `count` entries, seals included; 0 for none."""
         if self.page_bytes:
             return max(self.page_bytes * self.blocks(count) - _kernel.PAGE_HEAD, 0)
         return sum(self.widths) * count + SEAL_BYTES * self.blocks(count)
@@ -159,7 +162,7 @@ class Chunks:
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Chunks:
-        """Lay out the chunks of columns."""
+        """Return the chunks that columns consist of, column by column; computed, nothing is read."""
         figures = [
             (c.table, c.total, c.per_chunk, c.chunks, c.block, c.page_bytes, *c.widths) for c in columns
         ]
@@ -179,8 +182,8 @@ class Chunks:
         return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
     def rows(self, bases: np.ndarray, seeds: np.ndarray, checked: int) -> np.ndarray:
-        """Return CHUNK_ROWs of chunks at addresses, with their seeds; `checked` is the address of a byte for
-        each block."""
+        """Return CHUNK_ROWs of all chunks: `bases`, uint64, are their addresses, `seeds` those of their
+        seals; `checked` is the address of a byte for each block."""
         rows = np.zeros(len(bases), dtype=CHUNK_ROW)
         rows["keys"] = bases
         for name, offsets in zip(("fingerprints", "doc_ids", "seals"), self._offsets, strict=True):
@@ -322,17 +325,17 @@ class Geometry:
 
     @cached_property
     def widths(self) -> list[tuple[int, int, int]]:
-        """The bytes of an entry of each sorted table in each of its arrays."""
+        """The bytes of an entry of each sorted table: (key, fingerprint, doc id), 0 for what it lacks."""
         return self._for_each([*[ENTRY_WIDTHS] * 4, SHINGLE_WIDTHS])
 
     @property
     def max_span(self) -> int:
-        """The most doc ids from the first document of a segment to its last."""
+        """The most doc ids that a segment may span, from its first document to its last."""
         return MAX_SPAN_WITH_SHINGLES if self.has_shingles else MAX_SPAN
 
     @property
     def kinds(self) -> list[TableKind]:
-        """Which tables there are, by kind."""
+        """The kinds of tables as the header stores them; without the shingle table where there is none."""
         entry, sketch = ENTRY_WIDTHS, (KEY_BYTES * self.bands, FINGERPRINT_BYTES, DOC_ID_BYTES)
         firsts = (
             *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation),
@@ -378,12 +381,13 @@ class Geometry:
 
     @cached_property
     def figures(self) -> tuple[int, ...]:
-        """What the kernel has to know of it, as a directory has it: see `DIRECTORY`."""
+        """What a directory tells the kernel: sorted tables, entries and sketches a chunk, sketches a block,
+        fences a chunk, bands; see `DIRECTORY`."""
         chunks = self.entries_per_chunk, self.sketches_per_chunk, self.sketches_per_block
         return self.count, *chunks, self.fences_per_chunk, self.bands
 
     def num_fences(self, entries: int) -> int:
-        """Return the blocks of a sorted table of so many entries, each of which has a fence."""
+        """Return the number of blocks of a sorted table of `entries` entries: each has a fence."""
         return -(-entries // min(self.entries_per_chunk, _kernel.TABLE_BLOCK))
 
     def entry_counts(self, entry: SegmentEntry) -> list[int]:
@@ -391,7 +395,8 @@ class Geometry:
         return self._for_each(entry.counts)
 
     def counted(self, entry: SegmentEntry, counts: Sequence[int], num_sketches: int) -> SegmentEntry:
-        """Return an entry with so many entries of each sorted table, and so many sketches."""
+        """Return `entry` with other counts: `counts` has the entries of each sorted table (of the band tables
+        and of the permutation tables the first is taken for all)."""
         return entry._replace(
             num_keys=counts[KEY_TABLE],
             num_copies=counts[COPY_TABLE],
@@ -402,14 +407,17 @@ class Geometry:
         )
 
     def _for_each(self, kinds: Iterable[_Each]) -> list[_Each]:
-        """Return something for each table from one for each kind of table."""
+        """Return a list with a value for each sorted table, from five: of the key table, the copy table, each
+        band table, each permutation table, the shingle table (left out where there is none)."""
         keys, copies, bands, permutations, shingles = kinds
         tables = [keys, copies, *[bands] * self.bands, *[permutations] * self.permutations]
         return [*tables, shingles] if self.has_shingles else tables
 
     def filters_of(self, entry: SegmentEntry) -> bytes:
-        """Return `SegmentEntry.filters`, a size of each kind, for as many entries as one has; that of
-        permutations is 0, no filter, where they hold more than half of all prefixes."""
+        """Return the `SegmentEntry.filters` that suit the counts of an entry, a byte each: sizes of the
+        filters of keys, copies, bands and permutations, bits of the band bitmaps, size of the shingle filter
+        where there is that table; 0 for none. Permutations have none where a table holds more than half of
+        all prefixes, or these are too short for a filter, bands no bitmap in a large table."""
         keys, copies, bands, permutations, shingles = entry.counts
         if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
             permutations = 0
@@ -421,7 +429,8 @@ class Geometry:
         return bytes([of_keys, *sizes])
 
     def filter_shapes(self, entry: SegmentEntry) -> list[FilterShape]:
-        """Return the filter of each sorted table; one of no lines stands for none."""
+        """Return the shape of each sorted table's filter; `NO_FILTER` where it has none, as in a segment that
+        is one value."""
         if not entry.chunked:
             return [NO_FILTER] * self.count
         keys, copies, bands, permutations = map(filter_lines, entry.filters[:4])
@@ -445,14 +454,16 @@ class Geometry:
         return FilterShape(bits, chunks, -(-lines // chunks))
 
     def bitmap_bits(self, entry: SegmentEntry) -> list[int]:
-        """Return the bits of each table's bitmap, 0 for none; of one value all have them, made when it is
+        """Return how many leading bits each sorted table's bitmap tells apart, 0 where it has none: of a
+        chunked segment those of its stored bitmaps, of one that is one value those that are made when it is
         loaded."""
         if entry.chunked:
             return self._for_each([0, 0, entry.filters[4], 0, 0])
         return self._for_each([bits_of_unstored(n) if n else 0 for n in entry.counts])
 
     def columns(self, entry: SegmentEntry) -> list[Column]:
-        """Return what a chunked segment is: sorted tables, the sketch column, fences, filters, bitmaps."""
+        """Return the columns of a chunked segment: each sorted table and the sketch column, empty ones too;
+        then the fences, filters and bitmaps that are not empty."""
         entries, counts = self.entries_per_chunk, self.entry_counts(entry)
         columns = [Column(t, n, entries, self.widths[t]) for t, n in enumerate(counts)]
         widths = KEY_BYTES * self.bands, FINGERPRINT_BYTES, DOC_ID_BYTES
@@ -467,19 +478,21 @@ class Geometry:
         return columns + [Column(*column, (KEY_BYTES, 0, 0)) for column in derived if column[1]]
 
     def segment_bytes(self, entry: SegmentEntry) -> int:
-        """Return the bytes of all entries and sketches of a segment, seals left out."""
+        """Return the bytes of all entries and sketches of a segment, without seals, fences, filters and
+        bitmaps."""
         entries = entry.num_keys + entry.num_copies
         entries += self.bands * entry.num_band_entries + self.permutations * entry.num_fingerprints
         of_tables = sum(ENTRY_WIDTHS) * entries + sum(SHINGLE_WIDTHS) * entry.num_shingles
         return of_tables + self.sketch_bytes * entry.num_sketches
 
     def stored_bytes(self, entries: Iterable[SegmentEntry]) -> int:
-        """Return the bytes of segments with their stored fences and filters, seals left out."""
+        """Return the bytes of these segments without seals; of chunked ones with fences, filters and
+        bitmaps."""
         return sum(_stored_bytes(self, entry) for entry in entries)
 
     def paged_bytes(self, entries: Iterable[SegmentEntry], alive: float) -> int:
-        """Return about the bytes of segments in pages when they are one, where that share of their entries is
-        alive."""
+        """Estimate the bytes that these segments, one or more, take in a file, in whole pages, once they are
+        merged into one that keeps the share `alive` of their entries."""
         columns = list(zip(*entries, strict=True))
         counts = [*map(sum, columns[3:8]), sum(columns[10])]
         *stored, shingles = [math.ceil(count * alive) for count in counts]
@@ -492,7 +505,8 @@ class Geometry:
         return int((-(-(sizes + _kernel.PAGE_HEAD) // _kernel.PAGE_BYTES)).sum()) * _kernel.PAGE_BYTES
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
-        """Whether a segment is one value; sketches outlive keys, so any table may be the longest."""
+        """Return whether a segment of these counts is stored as one value; sketches outlive keys, so any
+        table may be the longest."""
         return (
             self.segment_bytes(entry) <= self.layout.chunk_bytes
             and max(entry.counts) <= self.entries_per_chunk
@@ -500,7 +514,8 @@ class Geometry:
         )
 
     def name(self, table: int) -> str:
-        """Return a table's name for people."""
+        """Return a table's name for messages, such as "band 3" or "filter of band 3"; `table` counts as the
+        kernel does: sorted tables, sketch column, then a filter, a bitmap, and fences for each table."""
         if table == KEY_TABLE:
             return "keys"
         if table == COPY_TABLE:

@@ -29,7 +29,8 @@ def sha1_hash64(data: bytes) -> int:
 
 
 def lean_bytes(seed: int, scheme: str, hashvalues: np.ndarray, byteorder: str = "@") -> bytes:
-    """Return a signature as datasketch writes it."""
+    """Return a signature as datasketch writes it; a scheme other than "affine32" and "affine64" is written as
+    legacy. Raises ValueError where the seed or a value does not fit, or for another byte order."""
     count, values = len(hashvalues), hashvalues.tolist()
     number, letter = _SCHEMES.get(scheme, (0, "I"))
     head = (count,) if not number else (-count, number)
@@ -43,7 +44,8 @@ def lean_bytes(seed: int, scheme: str, hashvalues: np.ndarray, byteorder: str = 
 
 
 def read_lean(data: bytes | bytearray | memoryview, byteorder: str = "@") -> tuple[int, str, list[int]]:
-    """Return (seed, scheme, values) of what `lean_bytes` or datasketch wrote; more may follow it."""
+    """Return (seed, scheme, values) of bytes that `lean_bytes` or datasketch wrote; more bytes may follow.
+    Raises ValueError for an unknown scheme or too few bytes."""
     head, scheme, letter = f"{byteorder}qi", "legacy", "I"
     try:
         seed, count = struct.unpack_from(head, data)

@@ -71,7 +71,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def is_sealed_header(value: bytes | memoryview) -> bool:
-    """Return whether a value is as it was written, whatever it says and to whichever version."""
+    """Return whether the seal of a header is intact, whatever it says and for whichever version it is."""
     try:
         unseal("meta", CONFIG_KEY, value, "header")
     except CorruptIndexError:
@@ -80,7 +80,8 @@ def is_sealed_header(value: bytes | memoryview) -> bool:
 
 
 def decode_header(value: bytes | memoryview, where: str) -> Header:
-    """Return the header."""
+    """Return the header; `where` is the index's path in errors. Raises FormatError for other data, another
+    version or unknown features, CorruptIndexError for a broken seal."""
     if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
         raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
     fields = unpack(unseal("meta", CONFIG_KEY, value, "header"))
@@ -156,13 +157,17 @@ class Manifest(NamedTuple):
 
     @property
     def num_records(self) -> int:
-        """How many records `documents` has: without the recent ones, with those that are marked only here."""
+        """How many records the database `documents` holds: not the recent ones, but those whose removal is
+        only marked in `recent`."""
         return self.num_documents + len(self.recent.marks) - len(self.recent.records)
 
 
 def encode_manifest(manifest: Manifest, packed: list[bytes] | None = None) -> bytes:
-    """Return the sealed manifest. `packed`: the bytes of its first segments, as an earlier call has left them
-    there; those of the others are added."""
+    """Return the sealed manifest.
+
+    `packed` is a cache that the caller keeps from commit to commit: `_packed_plainly` of the first segments,
+    as earlier calls have left it. It is extended in place to all segments.
+    """
     packed = [] if packed is None else packed
     packed += map(_packed_plainly, manifest.segments[len(packed) :])
     segments = packed if all(packed) else list(map(pack, manifest.segments))
@@ -171,7 +176,8 @@ def encode_manifest(manifest: Manifest, packed: list[bytes] | None = None) -> by
 
 
 def _packed_plainly(entry: SegmentEntry) -> bytes:
-    """Return an entry of an index without a shingle table packed as before there were any; else nothing."""
+    """Return an entry packed without its last field, as in an index without a shingle table; no bytes where
+    it needs that field. (`encode_manifest` then packs all entries whole.)"""
     plain = not entry.num_shingles and len(entry.filters) <= _KINDS + 1
     return pack(entry[:_PLAIN_FIELDS]) if plain else b""
 
@@ -208,18 +214,19 @@ def decode_manifest(value: bytes | memoryview) -> Manifest:
 
 
 def encode_backup_mark(stored_manifest: bytes) -> bytes:
-    """Return what a backup says of itself: which manifest it was made with."""
+    """Return the sealed mark of a backup: the seal of the manifest that it was made with."""
     return seal("meta", BACKUP_KEY, stored_manifest[-SEAL_BYTES:])
 
 
 def is_backup_of(mark: bytes | memoryview, stored_manifest: bytes) -> bool:
-    """Whether a backup still has the manifest that it was made with."""
+    """Return whether the mark of a backup is that of this manifest. Raises CorruptIndexError for a broken
+    mark."""
     return bytes(unseal("meta", BACKUP_KEY, mark, "mark of a backup")) == stored_manifest[-SEAL_BYTES:]
 
 
 def _require_consistent(entries: list[Any], counters: list[int]) -> None:
-    """Refuse segments that contradict themselves, one another or the counters, field by field over all, for
-    there can be many."""
+    """Raise CorruptIndexError for packed segments, one or more, that contradict themselves, one another or
+    the counters; field by field over all, for there can be many."""
     next_doc_id, next_segment, num_documents, num_copies, *_ = counters
     lengths = set(map(len, entries)) if set(map(type, entries)) == {list} else set()
     if lengths not in ({_PLAIN_FIELDS}, {_PLAIN_FIELDS + 1}):
@@ -261,8 +268,8 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
 
 @lru_cache(maxsize=1024)
 def _require_filters(filters: bytes, span: int, num_more: int) -> None:
-    """Refuse sizes that no writer chooses for `span` entries; `num_more`: 1 where there may be a shingle
-    table's."""
+    """Raise CorruptIndexError for sizes in `filters` that no writer chooses for a segment of `span` doc ids;
+    `num_more`: 1 where the size of a shingle table's filter may follow, else 0."""
     most = [filter_size(span, FILTER_BITS_A_KEY), *[filter_size(span)] * (_KINDS - 1)]
     most_bits = bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
     if (
@@ -328,7 +335,7 @@ def done_key(turn: int) -> bytes:
 
 
 def turn_of(key: bytes) -> int:
-    """Return the turn that the database key of a note has."""
+    """Return the turn in the database key of a note. Raises CorruptIndexError where it has not 8 bytes."""
     turn = int.from_bytes(key[len(DONE_PREFIX) :], "big")
     if len(key) != len(DONE_PREFIX) + 8:
         raise damaged(f"note {key!r:.60}: expected a turn of 8 bytes, found {turn}", key=key)
@@ -336,12 +343,13 @@ def turn_of(key: bytes) -> int:
 
 
 def turn_end(turn: int, value: bytes | memoryview) -> int:
-    """Return the turn of the note that follows one."""
+    """Return the turn of the next note: a note takes one turn, and one more for each 4 KiB of its value."""
     return turn + 1 + len(value) // _TURN_BYTES
 
 
 def encode_done(turn: int, call: bytes, answer: Any) -> bytes:
-    """Return the sealed value of a note: the id of a call, and what it answered, a value of msgpack."""
+    """Return the sealed value of a note: the id of a call (16 bytes, else ValueError), and what it answered,
+    a value that msgpack takes. Raises AnswerTooLargeError for an answer of more than 1 MiB."""
     if len(call) != CALL_BYTES:
         raise ValueError(f"call: expected an id of {CALL_BYTES} bytes, found {len(call)}")
     packed = pack(answer)
@@ -351,12 +359,12 @@ def encode_done(turn: int, call: bytes, answer: Any) -> bytes:
 
 
 def call_of(key: bytes, value: bytes | memoryview) -> tuple[bytes, memoryview]:
-    """Return the id of the call in a note, and the packed answer."""
+    """Return the id of the call in a note, and the answer still packed. Raises CorruptIndexError."""
     found = memoryview(unseal("meta", key, value, f"note {turn_of(key)}"))
     return bytes(found[:CALL_BYTES]), found[CALL_BYTES:]
 
 
 def decode_done(key: bytes, value: bytes | memoryview) -> tuple[bytes, Any]:
-    """Return the id of the call in a note, and the answer."""
+    """Return the id of the call in a note, and the answer. Raises CorruptIndexError for a broken seal."""
     call, packed = call_of(key, value)
     return call, unpack(packed)

@@ -18,7 +18,7 @@ class Packed:
 
     @classmethod
     def of(cls, values: Sequence[bytes]) -> Packed:
-        """Return values as one."""
+        """Return values, already packed, joined in order."""
         return cls(b"".join(values), np.cumsum(list(map(len, values)), dtype=np.int64))
 
     @classmethod
@@ -38,7 +38,7 @@ class Packed:
         return (self.data[begin:end] for begin, end in pairwise([0, *self.ends.tolist()]))
 
     def taken(self, places: Sequence[int]) -> Packed:
-        """Return the values at some places, in that order."""
+        """Return a new object with the values at these indices, in the order of the indices."""
         begins = np.append(0, self.ends)[places].tolist()
         return Packed.of([self.data[i:j] for i, j in zip(begins, self.ends[places].tolist(), strict=True)])
 

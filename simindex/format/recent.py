@@ -23,7 +23,8 @@ class Recent(NamedTuple):
     marks: Mapping[int, int] = {}
 
     def live_records(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (database key, record) of the documents that are not removed."""
+        """Yield (database key, record) of those recent records that are not marked removed, by ascending doc
+        id."""
         return ((doc_id_key(n), record) for n, record in self.records.items() if n not in self.marks)
 
 
@@ -31,7 +32,7 @@ NO_CHANGES = Recent()
 
 
 def recent_of(fields: Any, next_doc_id: int) -> Recent | None:
-    """Return recent changes as msgpack has them; ``None`` for what no writer stores."""
+    """Return recent changes from their unpacked form in the manifest; ``None`` for what no writer stores."""
     try:
         records, marks = fields
         doc_ids = [*records]

@@ -50,13 +50,13 @@ class StoredRecord(NamedTuple):
 
     @property
     def halves(self) -> Halves:
-        """What says in the stored form which halves of a sketch there are, of how many shingles."""
+        """The field `Halves` as it is stored: which halves the sketch has, and numbers of shingles."""
         halves = self.num_shingles << 2 | self.present
         return (halves, self.num_sampled) if self.num_sampled else halves
 
     @property
     def age_from(self) -> int:
-        """The time that expiry goes by: of the last touch, or of the insert."""
+        """The time that expiry goes by: of the last touch, or of the insert where there was none."""
         return self.inserted_at if self.seen_at is None else self.seen_at
 
 
@@ -75,7 +75,8 @@ def encode_rest(
     kept: bytes | None = None,
     seen_at: int | None = None,
 ) -> PackedRest:
-    """Return the packed fields of a record besides key and metadata; the last three only where one is set."""
+    """Return the packed fields of a record besides key and metadata: leader and kept hashes, ``None`` too,
+    only where one of the last three is set, seen_at only where it is set."""
     tail = _packed_time(inserted_at) + pack(halves)
     if leader is None and kept is None and seen_at is None:
         return PackedRest(_FOUR_FIELDS, tail)
@@ -90,7 +91,8 @@ _UINT64 = b"\xcf"
 
 
 def encode_touched(doc_id: int, value: bytes | memoryview, seen_at: int) -> bytes:
-    """Return a stored record with another time of its last touch."""
+    """Return a stored record, sealed anew, with `seen_at` for the time of its last touch. Raises
+    CorruptIndexError where the given one is damaged."""
     content = _content(doc_id, value)
     record = _record(doc_id, content)
     fields = record.inserted_at, record.halves, record.leader, record.kept
@@ -126,8 +128,8 @@ def encode_records(
     Args:
         doc_ids: uint64 as all doc ids here, ascending.
         halves: as in `Halves`; num_sampled: empty, or 0 where there is none.
-        leaders, seen_at: empty, or NO_NUMBER where there is none.
-        kept: packed hashes or NIL.
+        leaders, seen_at: empty, or NO_DOC_ID where there is none.
+        kept: packed hashes or NIL; ``None``: no document has any.
     """
     kept = Packed(b"", _NONE) if kept is None else kept
     keys, metadata = (packed_keys.data, packed_keys.ends), (packed_metadata.data, packed_metadata.ends)
@@ -145,7 +147,8 @@ FoundRecord = tuple[StoredRecord, int, int, int]
 
 
 def decode_found(found: bytes | FoundRecord) -> FoundRecord:
-    """Return what the kernel's `find_records` has copied with all of its fields, if it is not decoded yet."""
+    """Return the found document with its record decoded; one that is decoded already is returned as it is.
+    Bytes are what the kernel's `find_records` copied, its seal checked there."""
     if not isinstance(found, bytes):
         return found
     query, agree, distance, doc_id = _FOUND.unpack_from(found)
@@ -213,7 +216,8 @@ _KEY_TYPES = str, bytes
 
 
 def _are_rest(doc_id: int, leader: object, kept: object) -> bool:
-    """Whether these are the last two fields of a record: an earlier doc id, hashes that have a head."""
+    """Return whether a leader is ``None`` or an earlier doc id, and kept hashes ``None`` or bytes with a
+    head."""
     if kept is not None and (type(kept) is not bytes or len(kept) < KEPT_HEAD_BYTES):
         return False
     return leader is None or (type(leader) is int and 0 <= leader < doc_id)
@@ -234,7 +238,8 @@ MAX_METADATA_BYTES = 1 << 30
 
 
 def pack_metadata(metadata: object) -> bytes:
-    """Return metadata as a record holds it: NumPy's scalars as Python's, aware datetimes as instants."""
+    """Return metadata as a record holds it: NumPy's scalars as Python's, aware datetimes as instants. Raises
+    TypeError for what msgpack cannot hold or read back, ValueError for more than 1 GiB in msgpack."""
     if metadata is None:
         return NIL
     try:
@@ -253,7 +258,8 @@ def pack_metadata(metadata: object) -> bytes:
 
 
 def pack_all(values: list[Any]) -> list[bytes] | None:
-    """Return `pack_metadata` of each value; ``None`` where any of the values cannot be packed by that."""
+    """Return `pack_metadata` of each value; ``None``, so that the caller packs one by one and meets the
+    error, where any cannot be packed, and for no values."""
     packer = msgpack.Packer(
         use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=_packable
     )
@@ -269,7 +275,8 @@ def pack_all(values: list[Any]) -> list[bytes] | None:
 
 
 def _packable(value: Any) -> object:
-    """Return what msgpack can hold in the place of a NumPy scalar or of a subclass of datetime."""
+    """Return a NumPy scalar or an aware datetime of a subclass as Python's own type. Raises ValueError for a
+    naive datetime, TypeError for any other type."""
     for kind, plain in _NUMPY_SCALARS:
         if isinstance(value, kind):
             return plain(value)
@@ -291,7 +298,8 @@ _NUMPY_SCALARS: tuple[tuple[type, Callable[[Any], object]], ...] = (
 
 
 def _why_not(error: BaseException) -> str:
-    """Return what there is in metadata that was refused, or that could not be read back."""
+    """Return what in metadata msgpack refused or could not read back, for a message; by the error it
+    raised."""
     if _is_deep(error):
         return f"more than {MAX_METADATA_DEPTH:,} arrays and maps inside one another"
     if not isinstance(error, CorruptIndexError):
@@ -319,7 +327,7 @@ def is_flat(metadata: object) -> bool:
 
 
 def pack_all_kept(kept: Iterable[np.ndarray | None]) -> Packed:
-    """Return kept hashes of documents as records have them."""
+    """Return `encode_kept` of each document's hashes, packed with msgpack and joined; NIL for ``None``."""
     packer = msgpack.Packer()
     return Packed.of([NIL if hashes is None else packer.pack(_kernel.pack_kept(hashes)) for hashes in kept])
 
@@ -330,7 +338,8 @@ def encode_kept(hashes: np.ndarray) -> bytes:
 
 
 def decode_kept(kept: bytes) -> np.ndarray:
-    """Return the shingle hashes of `encode_kept`: uint64, not to be written to; 0.5 us for a hundred."""
+    """Return the shingle hashes of `encode_kept`: uint64, not to be written to; 0.5 us for a hundred. Raises
+    CorruptIndexError for other bytes."""
     try:
         return np.frombuffer(_kernel.unpack_kept(kept), dtype=np.uint64)
     except ValueError as exc:
@@ -342,7 +351,8 @@ REMOVED_DOCUMENT, REMOVED_SKETCH = 1, 2
 
 
 def flags_unverified(value: bytes | memoryview) -> int:
-    """Return the REMOVED flags of a stored value without its seal: for counts that may be wrong."""
+    """Return the REMOVED flags of a stored value, 0 of an empty one, without a look at its seal: for counts
+    that may be wrong."""
     return value[0] if len(value) else 0
 
 
@@ -407,8 +417,9 @@ class Run(NamedTuple):
     end: int
 
     def grown(self, count: int, time: int) -> tuple[Run, Run | None]:
-        """Return (the tail with `count` more documents, the run to be stored): the run is ``None`` until it
-        is long enough."""
+        """Return (the tail after `count` more documents of a time, a run to be stored or ``None``). Where a
+        tail with documents would be longer than RUN_DOCUMENTS, it is to be stored, and the new documents are
+        the next tail. A tail has the least time of its documents."""
         end = self.end + count
         if not count:
             return self, None
@@ -425,12 +436,13 @@ def run_key(time: int, first: int) -> bytes:
 
 
 def encode_run(run: Run) -> bytes:
-    """Return the sealed value of a run: the doc id behind its last one."""
+    """Return the sealed value of a run: its exclusive end. Time and first doc id are in the key."""
     return seal("ages", run_key(run.time, run.first), run.end.to_bytes(_NUMBER_BYTES, "little"))
 
 
 def decode_run(key: bytes, value: bytes | memoryview, next_doc_id: int) -> Run:
-    """Return the run under a database key."""
+    """Return the run of a database entry. Raises CorruptIndexError for a broken seal, an empty run, or one
+    that ends beyond `next_doc_id`."""
     content = unseal("ages", key, value, f"run of ages {key.hex():.80}")
     time, first = int.from_bytes(key[:_TIME_BYTES], "big"), int.from_bytes(key[_TIME_BYTES:], "big")
     run = Run(time, first, int.from_bytes(content, "little"))
@@ -443,7 +455,8 @@ def decode_run(key: bytes, value: bytes | memoryview, next_doc_id: int) -> Run:
 
 
 def decode_runs(items: Iterable[tuple[bytes, memoryview]], next_doc_id: int) -> Iterator[Run]:
-    """Yield the runs of `ages` entries, oldest first; an error where they do not ascend, so it ends."""
+    """Yield the runs of `ages` entries, oldest first. Raises CorruptIndexError where one does not come after
+    the run before it, so the walk ends."""
     last: Run | None = None
     for key, value in items:
         run = decode_run(key, value, next_doc_id)

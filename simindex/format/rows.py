@@ -14,7 +14,7 @@ from simindex import _kernel
 
 
 def _words(*names: str) -> np.dtype[np.void]:
-    """Return a struct of fields of 64 bits."""
+    """Return the dtype of a struct of fields of 64 bits."""
     return np.dtype([(name, np.uint64) for name in names])
 
 
@@ -69,7 +69,8 @@ MATCHES = np.dtype(
 
 
 def rows_without(rows: bytes, doc_id: int) -> bytes:
-    """Return rows of `MATCH`, each of another document, without the row of document `doc_id`."""
+    """Return packed rows of `MATCH`, each of another document, without the row of document `doc_id`; as given
+    where it has none."""
     own = doc_id.to_bytes(8, "little")
     for at in range(0, len(rows), MATCH.size):
         if rows.startswith(own, at):  # mostly the first: a document is like itself

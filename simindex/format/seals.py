@@ -30,7 +30,8 @@ _AS_DATETIME = 3
 
 
 def pack(value: object, default: Callable[[Any], object] | None = None) -> bytes:
-    """Return the msgpack form of a value; surrogates in str are kept, aware datetimes become timestamps."""
+    """Return the msgpack form of a value; surrogates in str are kept, aware datetimes become timestamps. For
+    types that msgpack lacks `default` is asked; without it they are a TypeError."""
     packed = msgpack.packb(
         value, use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=default
     )
@@ -38,7 +39,8 @@ def pack(value: object, default: Callable[[Any], object] | None = None) -> bytes
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    """Return the value of a msgpack form; timestamps are datetimes in UTC, to the microsecond."""
+    """Return the value of a msgpack form; timestamps are datetimes in UTC, to the microsecond. Raises
+    CorruptIndexError for other bytes, or where some are left."""
     try:
         return msgpack.unpackb(
             data, raw=False, strict_map_key=False, unicode_errors="surrogatepass", timestamp=_AS_DATETIME
@@ -56,7 +58,8 @@ def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
 
 
 def unseal_many(database: str, items: list[tuple[bytes, bytes]], what: str) -> None:
-    """Check many sealed values, of which there are millions, in a third of the time of `unseal` for each."""
+    """Check many (key, sealed value) in a third of the time of `unseal` for each; returns nothing. Raises
+    CorruptIndexError for the first that does not fit its seal."""
     seed = SEAL_SEEDS[database]
     digests = [xxhash.xxh64_digest(key + value[:-SEAL_BYTES], seed) for key, value in items]
     if digests != [value[-SEAL_BYTES:] for _, value in items]:
@@ -67,7 +70,8 @@ def unseal_many(database: str, items: list[tuple[bytes, bytes]], what: str) -> N
 def unseal(
     database: str, key: bytes, value: bytes | memoryview, what: str, segment: int | None = None
 ) -> memoryview:
-    """Return the content of a sealed value; `what` and `segment` say in an error what it is."""
+    """Return the content of a sealed value, as a view. Raises CorruptIndexError where the seal does not fit;
+    `what` and `segment` say in it what the value is."""
     view = memoryview(value)
     content = view[:-SEAL_BYTES]
     digest = xxhash.xxh64(key, SEAL_SEEDS[database])

@@ -1,6 +1,6 @@
 """The S-curve: probability that a pair becomes a candidate, and the prefix length to compare.
 
-Which candidates a query returns is `found`'s. Sources: seeds on banding (the curve 1 - (1 - s^r)^b, and
+Which candidates a query returns: `match_odds`. Sources: seeds on banding (the curve 1 - (1 - s^r)^b, and
 `pick_bands`); b-bit correction, Li and Koenig 2010; rows chosen at query time, LSH Forest, Bawa et al. 2005.
 """
 
@@ -128,8 +128,8 @@ def compared_bits(threshold: float, bands: int, recall: float = DEFAULT_RECALL) 
 def rows_for(threshold: float, bands: int, recall: float = DEFAULT_RECALL) -> int:
     """Return the most whole rows, 1..8, whose curve reaches `recall` at the threshold; 1 if none does.
 
-    They are the whole rows of the prefix that a query compares, which may go on for some bits: see
-    `compared_bits`. For the lowest thresholds that is less than one row, and this is 1.
+    That is a whole number of rows; a query compares the prefix of `compared_bits`, which may end inside a
+    row. For the lowest thresholds that is less than one row, and this is 1.
 
     Args:
         threshold, bands, recall: as in `prefix_bits_for`; so are the errors.
@@ -145,7 +145,8 @@ def expected_recall(threshold: float, bands: int, recall: float = DEFAULT_RECALL
 
     Not of a match: a candidate's estimate is cut at the threshold, see `match_probability`.
 
-    It is at least `recall` unless even one bit does not reach it. Arguments and errors as there.
+    It is at least `recall` unless even one bit does not reach it. Arguments and errors as in
+    `prefix_bits_for`.
 
     >>> round(expected_recall(0.8, 16), 3)
     0.978

@@ -16,7 +16,8 @@ ROUNDS, BLOCK_ROWS = 3, 128
 
 @cache
 def similarity_table(num_perm: int) -> tuple[float, ...]:
-    """Return the estimated Jaccard similarity for 0..num_perm agreeing 8-bit rows, less those by chance.
+    """Return the estimated Jaccard similarity for 0, 1, ..., num_perm agreeing 8-bit rows, corrected for rows
+    that agree by chance: num_perm + 1 floats from 0 to 1, the first ones 0.
 
     Source: b-bit minwise hashing, Li and Koenig 2010, for sets that are small in their universe.
     """
@@ -25,13 +26,14 @@ def similarity_table(num_perm: int) -> tuple[float, ...]:
 
 
 def standard_error(agree: int, num_perm: int, shingles: int = 0) -> float:
-    """Return the standard error of the estimate from so many agreeing rows, above 0.
+    """Return the standard error of the similarity that is estimated from so many agreeing rows, above 0.
 
     The variance of a share p of agreeing rows, s + (1 - s)/256, is (p(1 - p) - s(1 - s)(1 - 1/256)^2 (1 - v))
     / n, where v is the `spread` for so many different shingles of both documents together: rows that agree by
-    chance are independent, and equal minima vary less. With 0 shingles, of which nothing is known, v is 1.
-    Two agreeing and two other rows are added, so that it is not 0 where all rows agree: documents of
-    similarity 0.99 agree in all of 128 rows with probability 0.28.
+    chance are independent, and equal minima vary less. With 0 shingles, their number unknown, v is 1. The
+    root of the variance, over 1 - 1/256, is that of the similarity. Two agreeing and two other rows are
+    added, so that it is not 0 where all rows agree: documents of similarity 0.99 agree in all of 128 rows
+    with probability 0.28.
 
     Source: Agresti and Coull, Approximate is better than "exact" for interval estimation, 1998.
     """
@@ -45,13 +47,15 @@ def standard_error(agree: int, num_perm: int, shingles: int = 0) -> float:
 
 
 def union_size(a: int, b: int, similarity: float) -> int:
-    """Return about how many different shingles two documents of a and b have together; 0: not known."""
+    """Return about how many different shingles two documents of `a` and `b` shingles have together, the
+    larger of both at least; 0 (not known) where `a` or `b` is 0."""
     return max(a, b, round((a + b) / (1 + similarity))) if a and b else 0
 
 
 @lru_cache(maxsize=1024)
 def spread(num_perm: int, shingles: int) -> float:
-    """Return the variance of the share of equal minima, divided by that of independent rows: 0..1.
+    """Return the variance of the share of equal minima, divided by that of independent rows: 0..1; 1 for
+    fewer than two shingles.
 
     For u different shingles of both documents together it is 1 - k S / (u - 1), with k = m - 1 other rows of
     a block of t = 128 (the mean over the rows where there are more), S = (1 + d + d^2) (1 - 2e + d),

@@ -51,13 +51,14 @@ class BandPlan(NamedTuple):
 
 @lru_cache(maxsize=1024, typed=True)
 def band_plan(threshold: float, num_perm: int, recall: float | None = None) -> BandPlan:
-    """Return what a query compares and where it cuts. Kept for the last thousand questions.
+    """Return how many bits a query compares and its fewest agreeing rows. Cached for the last 1,024 calls.
 
     Without a recall the cut is the threshold, and the prefix is that of `compared_bits`. With one, half of
     what may be missed is left to the bands: the prefix of `compared_bits` by which a candidate at the
     threshold is missed with probability (1 - recall) / 2 or less, then the highest cut that reaches the
     recall, never above the threshold. Where even 1 bit misses more, the recall is out of reach; the cut loses
-    as small a share of the candidates then. ValueError or TypeError for a share that is none.
+    as small a share of the candidates then. ValueError or TypeError for a threshold or recall that is no
+    number in (0, 1].
 
     >>> band_plan(0.8, 128), band_plan(0.8, 128, recall=0.95)
     (BandPlan(prefix_bits=56, min_agree=103), BandPlan(prefix_bits=56, min_agree=94))
@@ -81,9 +82,10 @@ EXACT_RECALL = 0.99
 
 
 def exact_plan(threshold: float, num_perm: int, recall: float | None = None) -> BandPlan:
-    """Return what is compared exactly: the prefix of candidates, and the fewest agreeing rows of one.
+    """Return the plan of a query that computes similarities exactly: the prefix of `band_plan`, and the
+    fewest agreeing rows from which a candidate is compared exactly, at most those of `least_agreement`.
 
-    With the recall a pair right at the threshold is compared at all.
+    `recall`, 0.99 where ``None``: the probability that a pair right at the threshold is compared at all.
     """
     bits, agree = band_plan(threshold, num_perm, EXACT_RECALL if recall is None else recall)
     return BandPlan(bits, min(agree, least_agreement(num_perm, threshold)))
@@ -91,13 +93,15 @@ def exact_plan(threshold: float, num_perm: int, recall: float | None = None) -> 
 
 @lru_cache(maxsize=1024)
 def least_agreement(num_perm: int, similarity: float) -> int:
-    """Return the fewest agreeing rows that chance could leave to that similarity: five deviations less."""
+    """Return the fewest agreeing rows whose estimate is at most five standard deviations below a similarity,
+    0..num_perm: what chance could leave to a pair of that similarity."""
     deviation = math.sqrt(similarity * (1 - similarity) / num_perm)
     return bisect_left(similarity_table(num_perm), similarity - 5 * deviation)
 
 
 def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -> float:
-    """Return the least estimate that is returned: the threshold, or less where a recall wants it lower."""
+    """Return the least estimated similarity that a query returns: the threshold, or where a recall wants it
+    lower, the estimate of the fewest agreeing rows of `band_plan`."""
     if recall is None:
         return threshold
     return min(threshold, similarity_table(num_perm)[band_plan(threshold, num_perm, recall).min_agree])
@@ -105,7 +109,8 @@ def estimate_cut(threshold: float, num_perm: int, recall: float | None = None) -
 
 @cache
 def candidate_shares(num_perm: int, prefix_bits: int) -> np.ndarray:
-    """Return for 0..num_perm agreeing rows at random places how likely leading bits of some band agree.
+    """Return for 0, 1, ..., num_perm agreeing rows, spread at random over the bands, the probability that the
+    leading `prefix_bits` bits agree in one band or more: float64, shape (num_perm + 1,).
 
     For a of n rows in b = n/8 bands, and prefix bits 8r + d, it is
     1 - [x^a] ((1 + x)^8 - x^r (1 + x)^(7 - r) (x + t))^b / C(n, a): of the C(n, a) ways to place them the
@@ -142,7 +147,8 @@ def _log_ways(num_perm: int) -> np.ndarray:
 
 
 def _odds_of_agreement(similarity: float, num_perm: int, shingles: int | None = None) -> np.ndarray:
-    """Return the probability of each number of agreeing rows, 0..num_perm: a binomial distribution.
+    """Return the probability of each number of agreeing rows, 0..num_perm, of documents of a similarity: a
+    binomial distribution, float64.
 
     With a number of shingles the hypergeometric one of the variance that `spread` gives: rows drawn without
     replacement from N = (n - f)/(1 - f), Np of which agree, N no whole number.
@@ -170,7 +176,8 @@ def _odds_of_agreement(similarity: float, num_perm: int, shingles: int | None = 
 
 
 def _log_choices(size: float, counts: np.ndarray) -> np.ndarray:
-    """Return the logarithms of C(size, count), without the size! that all share; -inf beyond."""
+    """Return the logarithms of C(size, count) for each count, less that of size!, which all share; -inf where
+    count is greater than size by 1 or more. `size` need not be whole."""
     return np.array(
         [
             -math.lgamma(count + 1) - math.lgamma(size - count + 1) if count < size + 1 else -math.inf
@@ -182,7 +189,8 @@ def _log_choices(size: float, counts: np.ndarray) -> np.ndarray:
 def returned_probability(
     similarity: float, num_perm: int, plan: BandPlan, shingles: int | None = None
 ) -> float:
-    """Return `match_probability` of a plan; the similarity is believed. Cost: about 20 us at 128 rows."""
+    """Return what `match_probability` does, by a plan that is already made; the arguments are not checked.
+    Cost: about 20 us at 128 rows."""
     first = plan.min_agree
     odds = _odds_of_agreement(similarity, num_perm, shingles)[first:]
     return min(1.0, float(odds @ candidate_shares(num_perm, plan.prefix_bits)[first:]))
@@ -267,7 +275,8 @@ def similarity_for(
 
 @lru_cache(maxsize=1024)
 def found_similarity(probability: float, num_perm: int, plan: BandPlan, shingles: int | None = None) -> float:
-    """Return `similarity_for` of a plan; the probability is believed. Kept for the last thousand."""
+    """Return what `similarity_for` does, by a plan that is already made; the arguments are not checked. Found
+    by bisection to 1e-9; 0.0 where even documents of similarity 0 come back so often. Cached."""
     low, high = 0.0, 1.0
     if returned_probability(low, num_perm, plan, shingles) >= probability:
         return low
@@ -326,7 +335,8 @@ def threshold_for(
 
 
 def _plan_of(threshold: float, config: Config, recall: float | None = None) -> BandPlan:
-    """Return `band_plan` of settings with MinHash; values that have no hash are refused, too."""
+    """Check the arguments, which may be of any type, and return their `band_plan`. Raises ValueError for
+    settings without MinHash or a share out of range, TypeError for one that is no number."""
     if not config.num_perm:
         raise ValueError("expected settings with MinHash, found num_perm=0")
     require_share("threshold", threshold)
