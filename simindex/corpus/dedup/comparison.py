@@ -22,7 +22,8 @@ def config_for(
     has_into: bool,
 ) -> Config:
     """Return the configuration of a job: that of the first existing index among `others`, else `config`, else
-    one that fits the other arguments."""
+    one that fits the other arguments. ConfigMismatchError: `config` differs from that of the index;
+    ArgumentValueError: its seed is "random"."""
     for other in others:
         try:
             with face.open(other, "r") as index:
@@ -54,8 +55,8 @@ def config_for(
 
 
 def comparison_for(settings: JobSettings, others: list[str]) -> tuple[Query, Config]:
-    """Return what a match is in a job, and how its documents are sketched; `others` are the paths of the
-    indexes that it compares with."""
+    """Return what a match is in a job, and how its documents are sketched: with all shingles where these are
+    compared and none of `others`, the paths of the indexes that it compares with, exists yet."""
     exact, by, max_distance = settings.compares_shingles, settings.by, settings.max_distance
     config = config_for(settings.config, others, by, max_distance, exact, settings.into is not None)
     asked = by, settings.threshold, max_distance, 1, settings.recall, exact

@@ -241,7 +241,8 @@ class _Items(Index):
         self._held = HeldDocuments(share)
 
     def held(self, documents: list[Any]) -> list[HeldBy | None]:
-        """Return the items of which each document has at least that share; ``None``: there is none."""
+        """Return, for each document, the items of which it holds at least the share that this was opened
+        with; ``None`` where there are none."""
         with self._store.reading() as txn:
             return list(self._held.answers(self._reader.view(txn), documents))
 
@@ -261,7 +262,8 @@ class _ItemReporter(Reporter):
         return _HoldingRow(entry.key, Place(entry.name, entry.row), entry.number, items, verdict)
 
     def note(self, _: Entry, removed: _HoldingRow | None) -> Note:
-        """Return what is written behind a row where all are written."""
+        """Return the note of an annotated row: "contamination", its largest share of an item or 0.0, and
+        "items"."""
         items = [] if removed is None else removed.contaminated().items
         share = items[0].share if items else 0.0
         return {"contamination": share, "items": [item.to_dict() for item in items]}
@@ -332,8 +334,8 @@ class Decontamination(Job):
 
     @contextmanager
     def _opened_items(self, folder: str) -> Iterator[_Items]:
-        """Open the index of the items for a ``with`` block: the one that was named, or a new one in
-        `folder`."""
+        """Open the index of the items for a ``with`` block, and count them in `state`: the index that was
+        given; or, of other items, a new one in `folder`, which is deleted first."""
         if self._items is None:
             with _Items(self._settings.threshold, self._others[0], "r", self._config) as index:
                 self.state.items = len(index)
@@ -346,7 +348,8 @@ class Decontamination(Job):
             yield index
 
     def _stored_items(self, items: Entries) -> Iterator[tuple[int, Any, list[Any]]]:
-        """Yield the items under their numbers, with what each is as metadata, and count them."""
+        """Yield (number, document, [id, input, row]) of each item, and count them in `state`, from 0, and
+        those of fewer words than a shingle has."""
         state = self.state
         state.items = state.short_items = 0
         shingles, seed = self._config.shingles, self._config.hash_seed
@@ -367,7 +370,8 @@ class Decontamination(Job):
                 found[0], found[2], found[3] = share, key, place
 
     def decontamination(self) -> DecontaminationReport:
-        """Return what was done by now, by this process or an earlier one."""
+        """Return the report on what was done by now. Where an earlier process did some of it, the items that
+        were found are read from the file of removed rows."""
         if self.was_done or self.done_before:
             self._found = {}
             path = self._writing.report_path or Journal(self._folder or "", {}).removed_path

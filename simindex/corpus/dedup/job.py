@@ -86,7 +86,9 @@ class Job:
     # ---- the steps ----
 
     def run(self) -> DedupReport:
-        """Do it, or what is left of it."""
+        """Do what is left of the job, or all of it where it cannot be resumed, and return its report.
+        JobError: another process works on it, or see `begin`; IndexFullError or DiskError: a disk is full, or
+        fails."""
         if self.can_resume and self._folder is not None:
             os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
         try:
@@ -104,7 +106,8 @@ class Job:
         return DedupReport(*counts, state.seconds, self.missed, tuple(state.emptied))
 
     def begin(self) -> tuple[Journal, bool]:
-        """Begin the journal, or take up what is there. Returns it, and whether there was something."""
+        """Take up the journal, or begin a new one; returns it, and whether there was one. JobError: see
+        `Journal.begin`; or an output exists, without force, and then no new journal is left."""
         assert self._folder is not None
         journal = Journal(self._folder, self._job | self._entries.digest())
         resumed = journal.begin(force=self._settings.force)
@@ -136,7 +139,8 @@ class Job:
             raise
 
     def _run_at_once(self) -> None:
-        """Do a job that cannot be resumed, without a journal."""
+        """Do a job that cannot be resumed in a temporary folder, without a journal. Where it fails, what was
+        written of the outputs is deleted."""
         self._writing.require_new(force=self._settings.force)
         above = None if self._folder is None else os.path.dirname(self._folder) or "."
         with tempfile.TemporaryDirectory(
@@ -198,7 +202,8 @@ class Job:
 
     @contextmanager
     def _decisions(self, folder: str) -> Iterator[Iterator[DecidedRows]]:
-        """Give the rows that are not done yet, with their verdicts."""
+        """Give the rows that are not done yet, with their verdicts, for the length of the block; then set
+        `state.emptied`."""
         by_lines, steps = self.copies_lines and not self._settings.explain, self._steps(folder)
         with steps.decided(self.state.read, by_lines=by_lines) as decided:
             yield decided
@@ -238,7 +243,7 @@ class Job:
 
     @property
     def copies_lines(self) -> bool:
-        """Whether the output has rows as the lines that they were."""
+        """Whether rows that were lines of JSON are copied to the output as they stand."""
         output, annotates = self._output, self._settings.annotates
         return isinstance(output, LinesOutput) and output.keeps_lines and not annotates
 
@@ -257,7 +262,8 @@ class Job:
         return 1.0 - self.found_above(0.0)[1]
 
     def found_above(self, step: float) -> tuple[float, float]:
-        """Return a similarity so much above the threshold, and the probability that such a pair is found."""
+        """Return the similarity that is `step` above the threshold, at most 1.0, and the probability that a
+        pair of it is found; by SimHash (1.0, 1.0)."""
         query = self._query
         if not isinstance(query, BandQuery):
             return 1.0, 1.0  # all fingerprints within the distance are found
@@ -287,7 +293,7 @@ def _path_of(index: IndexOrPath) -> str:
 
 
 def _of_index(path: str) -> list[Any]:
-    """Return what identifies an index in one state."""
+    """Return what identifies an index in one state: its absolute path and its number of documents."""
     with Index(path, "r") as index:
         stats = index.stats()
         return [os.path.abspath(path), stats.documents]

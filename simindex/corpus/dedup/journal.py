@@ -72,7 +72,9 @@ class Journal:
         self.state, self.durable = State(), State()
 
     def begin(self, *, force: bool) -> bool:
-        """Take up what is there, or begin anew. Returns whether there was something."""
+        """Take up the state of this job's journal, and return True. Where there is none, or with `force`,
+        delete the folder, make it anew with a new journal, and return False. JobError: the folder has other
+        files but no journal, with `force`, too; or, without it, the journal is damaged or another job's."""
         try:
             found: dict[str, Any] | None = read_journal(self._path)
         except FileNotFoundError:
@@ -97,11 +99,12 @@ class Journal:
         return False
 
     def is_there(self) -> bool:
-        """Whether a later process finds it: its folder may have been removed."""
+        """Return whether the file of the journal exists: its folder may have been removed."""
         return os.path.exists(self._path)
 
     def write(self) -> None:
-        """Make the state durable."""
+        """Replace the file of the journal by one with the present state, durably; `durable` is a copy of
+        that."""
         content = {"job": self.job, "state": asdict(self.state)}
         sealed = {"format": _FORMAT, "digest": digest_of(content)} | content
         with replacing(self._path) as file:
@@ -114,7 +117,7 @@ class Journal:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def drop_work(self) -> None:
-        """Remove what the job needed while it worked."""
+        """Delete what is in the folder, but for the journal and its two reports."""
         for entry in list(os.scandir(self.folder)):
             if entry.is_dir():
                 shutil.rmtree(entry.path, ignore_errors=True)
@@ -175,7 +178,8 @@ def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> tuple[o
 
 
 def _arguments(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what identifies a job, its outputs by the arguments that name them."""
+    """Return a job by its arguments, with "sink" and "removed" in the place of "outputs", which is
+    ``None``."""
     return {**dict(zip(("sink", "removed"), job["outputs"], strict=True)), **job, "outputs": None}
 
 

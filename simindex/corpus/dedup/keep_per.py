@@ -22,7 +22,8 @@ KeepPer = str | Sequence[str] | None
 
 
 def source_fields(keep_per: KeepPer, is_kept: bool = False) -> tuple[str, ...]:
-    """Return the fields that `keep_per` names; `is_kept`: `into` keeps them beside fields of its own.
+    """Return the fields that `keep_per` names, none for ``None``. ArgumentValueError: it is no name or list
+    of names; or, with `is_kept`, one is "input" or "row", which `into` stores beside them.
 
     >>> source_fields("host"), source_fields(["host", "lang"]), source_fields(None)
     (('host',), ('host', 'lang'), ())
@@ -65,7 +66,8 @@ def source_named(fields: Sequence[str], source: bytes) -> dict[str, Any]:
 
 
 def require_sources(fields: Sequence[str], files: Sequence[SketchFiles]) -> None:
-    """Refuse a field that no row has: it is misspelt, and all rows would be of one source."""
+    """Raise OrderError for a field that no row has: it is misspelt, and all rows would be of one source.
+    Without rows nothing is raised."""
     missing, count = set(fields), sum(each.count for each in files)
     for each in files:
         for number in range(each.count):

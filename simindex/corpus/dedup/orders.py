@@ -29,7 +29,7 @@ _AT_ONCE = 65_536
 
 
 def require_order(keep: Keep) -> None:
-    """Refuse what is no order."""
+    """Raise ArgumentValueError unless `keep` is "first", "longest", "newest", "field:NAME" or a callable."""
     known = isinstance(keep, str) and (keep in ("first", "longest", "newest") or keep[len(FIELD) :] != "")
     if not callable(keep) and not (known and (not keep.startswith("field") or keep.startswith(FIELD))):
         callables = "" if isinstance(keep, str) else ", or a callable"
@@ -42,8 +42,8 @@ def name_of_order(keep: Keep) -> str:
 
 
 def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
-    """Return what rows are ordered by: the largest comes first, ``None`` last; of the input's own order
-    nothing."""
+    """Return the function that ranks a row: the largest rank comes first, ``None`` last. ``None`` for "first"
+    and "newest", which need no ranks."""
     if callable(keep):
         return lambda entry: _ordinary(entry, keep(KeptRow(entry.key, entry.document, values_of(entry))))
     if keep in ("first", "newest"):
@@ -55,7 +55,9 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
 
 
 def _ordinary(entry: Entry, value: Any) -> Any:
-    """Return a value that SQLite orders as Python does."""
+    """Return a rank as ``None``, a text or a number that SQLite orders as Python does: a number beyond 64
+    bits as a float, a date as its ISO text, in UTC where it has a zone. InputError: a value of another
+    type."""
     if isinstance(value, int | np.integer) and not -_HALF <= value < _HALF:
         return float(max(-_LARGEST, min(value, _LARGEST)))
     if value is None or isinstance(value, str | int | float):
@@ -84,16 +86,17 @@ class KeepOrder(NamedTuple):
     places: np.ndarray | None = None  # uint32, by number
 
     def places_of(self, numbers: np.ndarray) -> np.ndarray:
-        """Return where rows stand in it."""
+        """Return where in keep order the rows of these numbers stand, from 0."""
         return numbers if self.places is None else self.places[numbers]
 
     def numbers_of(self, places: np.ndarray) -> np.ndarray:
-        """Return the rows that stand there."""
+        """Return the numbers of the rows that stand at these places in keep order."""
         return places if self.numbers is None else self.numbers[places]
 
 
 def order_of(keep: Keep, total: int, path: str, ranks: Iterable[list[Any]]) -> KeepOrder:
-    """Return the order of the rows; `ranks`, as `rank_of` has them, are sorted in a file of SQLite."""
+    """Return the order of the rows. `ranks`, lists of what `rank_of` returned, are sorted in a file of SQLite
+    at `path`; for "first" and "newest" they are not read. OrderError: no row has the field to order by."""
     if keep == "first":
         return KeepOrder(total)
     numbers = np.arange(total, dtype=np.uint32)
@@ -113,7 +116,8 @@ def _stored(rank: Any) -> Any:
 
 
 def _sort(keep: Keep, path: str, ranks: Iterable[list[Any]], numbers: np.ndarray) -> None:
-    """Put the numbers of rows in the order of the largest first, ``None`` last."""
+    """Overwrite `numbers` with the numbers of the rows, the largest rank first, ``None`` last, equal ones in
+    the order of the input. OrderError: no row has the field to order by."""
     with opened_sqlite(path) as db:
         db.executescript("drop table if exists rows; create table rows (number integer primary key, rank);")
         number = 0

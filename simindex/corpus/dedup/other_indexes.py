@@ -48,9 +48,10 @@ def decided_by_others(
     batch_size: int,
     first: int,
 ) -> Generator[tuple[SketchedRows, list[NumberedVerdict]], None, None]:
-    """Yield batches with the verdicts of indexes on their rows, numbered from `first` on. Indexes are asked
-    about many at once; where `batches` fails, those before are yielded first. With `fields` a row goes only
-    for a document that has the same values in its metadata."""
+    """Yield each batch with the verdicts of indexes on its rows: (number, verdict), ascending, where rows
+    without a match are left out. `first` is the number of the first row. Indexes are asked about many at
+    once; where `batches` fails, those before are yielded first. With `fields` a row goes only for a document
+    that has the same values in its metadata."""
     query = query._replace(limit=None) if fields else asked_if_new(query._replace(limit=1))  # one is enough
     size = -(-_ROWS_TOGETHER // batch_size)
     with ExitStack() as opened:
@@ -74,7 +75,9 @@ def _verdicts(
     fields: Sequence[str],
     sources: Sequence[bytes],
 ) -> list[NumberedVerdict]:
-    """Return the verdicts on rows, by their places."""
+    """Return (index among the rows, verdict), ascending: on a row with matches the best one in the first
+    index that has one; ``None`` on a row without any for which a limit on candidates was hit. Other rows are
+    left out."""
     verdicts: dict[int, Verdict | None] = {}
     for other in others:
         for place, matches in enumerate(_found_in(other, query, sketches, len(fields) > 0)):
@@ -95,7 +98,8 @@ def _verdicts(
 def _found_in(
     other: PinnedTables, query: BandQuery | FingerprintQuery, sketches: SketchBatch, finds_all: bool
 ) -> Iterator[Matches]:
-    """Yield the matches of rows; `finds_all`: of some rows at a time, for each may have thousands."""
+    """Yield the matches of each row in an index, in order. With `finds_all` the index is asked about a few
+    rows at a time, since each may have thousands."""
     size = _ROWS_WITH_ALL if finds_all else max(len(sketches), 1)
     for first in range(0, len(sketches), size):
         some = sketches.taken(range(first, min(first + size, len(sketches)))) if finds_all else sketches
@@ -107,7 +111,9 @@ def _matches(query: BandQuery | FingerprintQuery, sketches: SketchBatch, view: V
 
 
 def store_kept(kept: Iterable[tuple[Key, Place, Sketch, dict[str, Any]]], into: Index) -> None:
-    """Add the rows that stay to an index, with their places and sources as metadata."""
+    """Insert the rows that stay into an index, with source, input and row as metadata: each under its key;
+    where another document has that, under ``input:row``, then ``input:row~2`` and on. A row that is there
+    with the same metadata and sketch is passed over; nothing is replaced."""
 
     def items() -> Iterator[tuple[Key, Any, Any]]:
         taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least

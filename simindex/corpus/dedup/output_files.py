@@ -37,7 +37,8 @@ class Writing(NamedTuple):
 
     @classmethod
     def of(cls, sink: Sink | None, settings: JobSettings) -> Writing:
-        """Take what a job is asked for."""
+        """Return what a job with this sink writes. With mode="report-only" a path as the sink is that of the
+        report, and no rows are written."""
         path = None if sink is None or callable(sink) else os.fspath(sink)
         report_path = None if settings.removed is None else os.fspath(settings.removed)
         of_job = settings.mode, settings.cut
@@ -53,7 +54,9 @@ class Writing(NamedTuple):
         return {name: path for name, path in found.items() if path is not None}
 
     def output(self, folder: str) -> Output:
-        """Return the output; what is remote is written in the job's folder first."""
+        """Return the output of the rows: a file's by its suffix, at its path or, where that is remote, in the
+        job's folder; a callable's; or one that drops them. InputError: no such suffix, or .txt for
+        paragraphs."""
         if self.path is not None:
             if self.cut is not None and self.mode == "remove" and _suffix_of(self.path) == ".txt":
                 takes_texts = (
@@ -64,7 +67,8 @@ class Writing(NamedTuple):
         return Output() if self.sink is None else CallOutput(self.sink, row_for_a_call)
 
     def reports(self, journal: Journal | None, folder: str) -> tuple[Output, Output]:
-        """Return the reports of removed rows, and of documents that are compared by paragraphs."""
+        """Return the outputs of the reports on removed rows, and on documents that are compared by
+        paragraphs; one without a path of its own or a journal writes nothing."""
         path = None if self.report_path is None else spool(self.report_path, folder, "removed")
         if path is None and journal is not None:
             path = journal.removed_path
@@ -73,7 +77,7 @@ class Writing(NamedTuple):
         return removed, documents
 
     def drop_partials(self) -> None:
-        """Remove what was written of the files, as long as they have not got their names."""
+        """Delete the temporary file of each output that has one; files that have their names stay."""
         for path in self.files.values():
             if os.path.exists(temporary(path)):
                 os.remove(temporary(path))
@@ -90,7 +94,7 @@ class Writing(NamedTuple):
             yield
 
     def require_new(self, *, force: bool) -> None:
-        """Refuse to replace what is there, but by force."""
+        """Raise JobError where one of the files exists, unless by `force`."""
         for path in self.files.values():
             if not force and exists(path):
                 raise JobError(
@@ -98,7 +102,7 @@ class Writing(NamedTuple):
                 )
 
     def require_there(self) -> None:
-        """Raise JobError where an output of a job that is done is not there any more."""
+        """Raise JobError where one of the files is missing; the caller knows that the job is done."""
         for path in self.files.values():
             if not exists(path):
                 found = f"{path}: expected the output of a job that is done, found no file; "
@@ -119,7 +123,8 @@ def _suffix_of(path: str) -> str:
 
 
 def output_for(path: str) -> Output:
-    """Return the output of a name: .parquet; or .jsonl, .csv, .tsv or .txt, compressed or not."""
+    """Return the output of a path by its suffix: .parquet; or .jsonl, .ndjson, .csv, .tsv or .txt, compressed
+    or not. InputError: another one."""
     if path.lower().endswith(".parquet"):
         return ParquetOutput(path)
     encoder = _ENCODERS.get(_suffix_of(path))
@@ -133,7 +138,8 @@ def output_for(path: str) -> Output:
 
 
 def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | SeenRow | CheckedRow:
-    """Return what a callable is given of a row."""
+    """Return what a callable is given of a row: its id, document, and fields (of an item its metadata), and
+    with a note the members of it, by which the type is chosen."""
     is_item = row.content is None or isinstance(row.content, tuple | list)
     kept = KeptRow(row.key, row.document, row.metadata if is_item else values_of(row))
     if note is None:
@@ -144,8 +150,8 @@ def row_for_a_call(row: Entry, note: Note | None) -> KeptRow | AnnotatedRow | Se
 
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Hold the lock of an output or a journal during the block. The lock is a file beside it, removed at the
-    end of the block."""
+    """Hold the lock of an output or a journal during the block: a file beside it, removed at the end.
+    JobError: another process holds it. Where the folder takes no such file, the block runs without a lock."""
     folder, name = os.path.split(path)
     lock = os.path.join(folder, f".{name}.lock")
     with ExitStack() as opened:

@@ -43,7 +43,8 @@ Span = tuple[int, int]
 
 
 def spans_of(text: str, split: Split) -> list[Span]:
-    """Return where the paragraphs of a text begin and end; what is between two belongs to the first.
+    """Return (begin, exclusive end) of each paragraph of a text; what is between two belongs to the first. A
+    text without words is one paragraph.
 
     >>> spans_of("one two\\n\\nthree\\nfour\\n", "line")
     [(0, 9), (9, 15), (15, 20)]
@@ -82,7 +83,7 @@ class ParagraphRows(Rows):
         self._ends: list[int] = []
 
     def add_document(self, whole: Entry, spans: list[Span]) -> None:
-        """Take the paragraphs of a document."""
+        """Append the paragraphs of a document that lie at `spans`, each without the white space around it."""
         text, count, least = whole.document, len(spans), self._min_words
         documents = [text[start:end].strip() for start, end in spans]
         if least > 1:
@@ -97,12 +98,12 @@ class ParagraphRows(Rows):
         self._ends.append(len(self.keys))
 
     def wholes(self) -> Iterator[tuple[Entry, list[Span], int]]:
-        """Yield the documents with their paragraphs, and the place of the first of these among the rows."""
+        """Yield (document, its spans, index of its first paragraph in this batch) for each document."""
         for (whole, spans), first in zip(self._wholes, [0, *self._ends], strict=False):
             yield whole, spans, first
 
     def at(self, places: Sequence[int]) -> list[Entry]:
-        """Return the paragraphs at some places."""
+        """Return the entries of the paragraphs at some indexes of this batch, from 0."""
         found = []
         for at in places:
             number = self.paragraphs[at]
@@ -118,7 +119,8 @@ class ParagraphRows(Rows):
         verdicts: Sequence[Verdict],
         source_of: Callable[[Entry], dict[str, Any] | None],
     ) -> Iterator[dict[str, Any]]:
-        """Yield the lines of the report on the paragraphs at some places; see `removed_row`."""
+        """Yield the report line, a dict, of each paragraph at ascending indexes of this batch; see
+        `removed_row`."""
         at = 0
         for place, verdict in zip(places, verdicts, strict=True):
             while place >= self._ends[at]:
@@ -130,8 +132,9 @@ class ParagraphRows(Rows):
 
 
 def paragraph_rows(cut: Cut, documents: Entries, size: int, skipped: int) -> Iterator[ParagraphRows]:
-    """Yield the paragraphs of some documents at a time, numbered through: `size` or more, fewer where they
-    take `PART_BYTES`. Those of whole documents are skipped; one without any is one without words."""
+    """Yield paragraphs, numbered through, in batches of whole documents: of `size` or more, fewer where they
+    take `PART_BYTES`. The first `skipped` paragraphs, which must end with a document, are left out.
+    BadRowError: a document is no str."""
     rows, number = ParagraphRows(skipped, cut.min_words, documents.text_field), 0
     for whole in documents:
         if not isinstance(whole.document, str):
@@ -176,7 +179,8 @@ class Rest(NamedTuple):
 
 
 def rest_of(whole: Entry, spans: list[Span], removed: Mapping[int, Any], text_field: str) -> Rest:
-    """Return what is left of a document without the paragraphs that go, by their place, from 0."""
+    """Return what is left of a document without the paragraphs whose indexes, from 0, are keys of `removed`;
+    its values become `Rest.seen`. Nothing is left where only white space would be."""
     if not removed:
         return Rest(whole, whole, len(spans), [], 0.0)
     text, left = whole.document, None

@@ -56,7 +56,7 @@ class Reporter:
         return source_named(fields, source_of_row(fields, row)) if fields else None
 
     def tell(self, removed: Any) -> None:
-        """Call the caller's function with a row that goes."""
+        """Call the caller's function, if there is one, with a row that goes."""
         if self._settings.on_removed is not None:
             self._settings.on_removed(removed)
 
@@ -76,14 +76,17 @@ class Reporter:
         return None if rest.left is None else (rest.left, None)
 
     def head(self, row: Entry) -> Written:
-        """Return what has the columns of the output, made of a row that has those of the input."""
+        """Return (row, note) for the columns of an output without rows: the given row, and, where the output
+        is annotated, the note of one that stays."""
         if not self.annotates:
             return row, None
         is_cut = self._settings.cut is not None
         return row, _note_of_rest(Rest(row, row, 0, [], 0.0)) if is_cut else self.note(row, None)
 
     def note(self, entry: Entry, removed: Any) -> Note:
-        """Return what is written behind a row where all are written."""
+        """Return the note of an annotated row: "duplicate_of", "similarity" and "cluster" of its report
+        entry; of a row that stays (``None``) no duplicate, and its own number as the cluster. "explanation"
+        where that is asked for."""
         if removed is None:
             found: Note = {"duplicate_of": None, "similarity": None, "cluster": entry.number}
             return {**found, "explanation": None} if self._settings.explain else found

@@ -143,7 +143,8 @@ class Removed(NamedTuple):
         return found | self.explained() if self.explains else found
 
     def explained(self) -> dict[str, Any]:
-        """Return the member of a line that explains it; none where that was not asked for."""
+        """Return the explanation as a dict of one member, "explanation", ``None`` where there is none; an
+        empty dict where none was asked for."""
         if not self.explains:
             return {}
         return {"explanation": None if self.explanation is None else self.explanation.to_dict()}
@@ -158,7 +159,8 @@ def removed_row(
     source: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the report line of a removed row as a dict, without its explanation; the fields are described at
-    `Removed`. `number`: the row's index in the whole input; `span`: begin and end of a paragraph."""
+    `Removed`. `number`: the row's index in the whole input; `span`: begin and end of a paragraph. A
+    paragraph, its span, common shingles, `in_kept` and a source are members only where they are given."""
     kept = verdict.kept_place
     found = {
         "id": plain(key),

@@ -36,7 +36,7 @@ class Rows:
         self.contents: list[Any] = []
 
     def add(self, place: int, some: Columns, begin: int, end: int) -> None:
-        """Take rows of the input at a place."""
+        """Append rows begin..end-1 of `some`, which are of the input with this index."""
         documents, contents = some.documents[begin:end], some.contents[begin:end]
         self.places += [place] * (end - begin)
         self.names += some.names[begin:end]
@@ -53,7 +53,7 @@ class Rows:
         return iter(self._entries or self.at(range(len(self))))
 
     def at(self, places: Sequence[int]) -> list[Entry]:
-        """Return the rows at some places."""
+        """Return the entries at some indexes of this batch, from 0."""
         if self._entries:
             return [self._entries[at] for at in places]
         return [
@@ -71,8 +71,8 @@ class Rows:
         ]
 
     def lines(self) -> tuple[bytes, np.ndarray] | None:
-        """Return (the lines of all rows in one piece, the end of each line in it); ``None`` where a row was
-        not read from a line."""
+        """Return (the lines of all rows in one piece, each with a line feed, the exclusive end of each in it,
+        int64); ``None`` where a row was not read from a line, or there are none."""
         if set(map(type, self.contents)) != {bytes}:
             return None
         whole = [line if line.endswith(b"\n") else line + b"\n" for line in self.contents]
@@ -85,7 +85,8 @@ though a limit on candidates was hit."""
 
 
 def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]:
-    """Yield at most `size` rows at a time, fewer where they take `PART_BYTES`."""
+    """Yield rows in batches of at most `size`, fewer where they take `PART_BYTES`. The first `skipped` rows
+    are left out; numbers count them."""
     if isinstance(entries, PathEntries):
         yield from rows_by_columns(entries.columns(), size, skipped)
         return
@@ -96,8 +97,8 @@ def rows_of(entries: Iterable[Entry], size: int, skipped: int) -> Iterator[Rows]
 def rows_by_columns(
     columns: Generator[tuple[int, Columns], None, None], size: int, skipped: int, first: int = 0
 ) -> Iterator[Rows]:
-    """Yield rows in batches, as `rows_of` does; where reading fails, the rows before the failure are yielded
-    first."""
+    """Yield rows in batches as `rows_of` does, and close `columns`; `first` is the number of their first row,
+    skipped or not. Where reading fails, the rows before the failure are yielded first."""
     rows, number = Rows(first + skipped), 0
     try:
         with closing(columns):
@@ -141,13 +142,13 @@ class InputPart(NamedTuple):
 
 
 def columns_of_part(inputs: Inputs, part: InputPart) -> Generator[tuple[int, Columns], None, None]:
-    """Yield the rows of a part some at a time, each with the place of its source."""
+    """Yield the rows of a part, some at a time: (index of its input, their columns)."""
     for some in inputs.columns_of(part.place, part.extent):
         yield part.place, some
 
 
 def ends_of_lines(content: bytes | memoryview) -> np.ndarray:
-    """Return where each line ends, int64."""
+    """Return the exclusive end of each line, int64; what follows the last line feed is no line."""
     found, every = [np.empty(0, dtype=np.int64)], np.frombuffer(content, dtype=np.uint8)
     for at in range(0, len(every), _CACHED_BYTES):
         found.append(np.flatnonzero(every[at : at + _CACHED_BYTES] == _LINE_END) + (at + 1))
@@ -168,11 +169,11 @@ class LineRows(Rows):
         return len(self._ends)
 
     def lines(self) -> tuple[bytes, np.ndarray]:
-        """Return the lines in one piece, and where each ends."""
+        """Return (the lines in one piece, the exclusive end of each in it)."""
         return self._content, self._ends
 
     def at(self, places: Sequence[int]) -> list[Entry]:
-        """Return the rows at some places, parsed together."""
+        """Return the entries at some indexes of this batch, from 0, parsed together."""
         ends, name = self._ends, self._inputs.paths[self._place]
         lines = [self._content[ends[at - 1] if at else 0 : ends[at]] for at in places]
         parsed = self._inputs.parse_lines(self._place, [self._number + at for at in places], lines)
@@ -193,7 +194,9 @@ class PartRead(NamedTuple):
 def rows_of_parts(
     inputs: Inputs, parts: list[PartRead], size: int, skipped: int, *, by_lines: bool
 ) -> Iterator[Rows]:
-    """Yield the rows of parts that were read before; `by_lines`: as `LineRows` where each line is a row."""
+    """Yield the rows of parts that were read before, in batches and without the first `skipped` of all; those
+    that had no rows are read again, too. With `by_lines` a part each of whose lines was a row comes as
+    `LineRows`, of other sizes than `size`."""
     end = 0
     for part, lines, count in parts:
         first, end = end, end + count

@@ -150,7 +150,8 @@ class JobSettings(DedupSettings):
         return self.mode == "annotate"
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells a job from another one on the same files and indexes, as JSON has it."""
+        """Return the settings, by name and as JSON has them, that tell a job from another one on the same
+        files and indexes. Paths, the configuration, and what changes no result are not among them."""
         names = ("threshold", "by", "max_distance", "recall", "ignore_common", "in_kept", "mode", "explain")
         return {name: getattr(self, name) for name in names} | {
             "exact": self.compares_shingles,

@@ -104,7 +104,9 @@ class DedupSteps:
 
     @contextmanager
     def decided(self, skipped: int, *, by_lines: bool) -> Iterator[Iterator[DecidedRows]]:
-        """Yield the rows with their verdicts; `by_lines`: lines are enough, where they are rows."""
+        """Give the rows from number `skipped` on with their verdicts, for the length of the block. All are
+        decided first, unless the folder has the verdicts. `by_lines`: rows may come as `LineRows`.
+        InputError, while they are taken: the input has changed since the first reading."""
         before = self.entries.digest() if self.entries.can_resume else None
         if not os.path.exists(self._verdicts):
             self._decide()
@@ -118,7 +120,8 @@ class DedupSteps:
             self.emptied = verdicts.emptied(self.entries.names)
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool, before: object) -> Iterator[Rows]:
-        """Yield the rows of the second reading, and make sure that they are those of the first."""
+        """Yield the rows of the second reading from number `skipped` on. InputError, at the end: their number
+        or the digest of the files (`before`) is not that of the first."""
         files, how = self.entries.again(), (self.settings.batch_size, skipped)
         if self.settings.cut is None and isinstance(files, PathEntries) and files.are_here:
             parts = rows_of_parts(files.inputs, read, *how, by_lines=by_lines)
@@ -137,8 +140,8 @@ class DedupSteps:
         return ahead(rows, READ_AHEAD) if self._threads > 1 and are_files else rows
 
     def kept(self) -> Iterator[tuple[Key, Place, Sketch, dict[str, Any]]]:
-        """Yield (key, place in the input, sketch, source fields) of each row that stays, in the order in
-        which rows are preferred."""
+        """Yield (key, place in the input, sketch, source fields) of each row that stays, in keep order; the
+        verdicts and sketches have to be in the folder."""
         files = self._sketch_files()
         stays = np.ones(files.count, dtype=bool)
         with open(self._verdicts, "rb") as file:
@@ -187,7 +190,8 @@ class DedupSteps:
             files.remove()
 
     def _filled(self, files: SketchFiles) -> list[PartRead]:
-        """Read the rows that were not read yet, and return what the input is."""
+        """Read, sketch and append to `files` the rows that they do not have yet, and return each input with
+        its number of rows. Where that fails, the mark covers what was appended."""
         seen = _Seen(self.entries, files.mark)
         if files.mark is not None and files.mark["is_whole"]:
             return seen.parts()
@@ -237,8 +241,8 @@ class DedupSteps:
     def _compared(
         self, first: int
     ) -> Generator[tuple[SketchedRows, list[NumberedVerdict] | None], None, None]:
-        """Yield the rows of the first reading with the verdicts of other indexes on them, ``None`` where no
-        other index is asked."""
+        """Yield the rows of the first reading from number `first` on, sketched, with the verdicts of other
+        indexes on them, ``None`` where no other index is asked."""
         batches = self._sketched(first)
         if self.texts is not None and self.settings.keep != "first":  # any row may stay
             batches = self.texts.taking(batches, _documents)
@@ -308,7 +312,7 @@ class _Seen:
             self._are_lines = list(map(entries.inputs.has_lines, entries.inputs.paths))
 
     def add(self, rows: Rows) -> None:
-        """Take note of the next rows."""
+        """Count the next rows of each input, and note whether they are its next lines."""
         at, numbers = 0, rows.rows
         for place, some in groupby(rows.places):
             count, before = len(list(some)), self._rows[place]
@@ -318,7 +322,8 @@ class _Seen:
             at += count
 
     def require_id_type(self, rows: Rows) -> None:
-        """Refuse an id of another type than the ids before; a row without one is passed over."""
+        """Raise UnfitRowError for an id of another type than those before; the first one sets the type, and a
+        row without one is passed over."""
         if not rows.paragraphs and {shown_key(key)[0] for key in rows.keys} == {self._id_type}:
             return
         for entry in rows:
@@ -340,12 +345,13 @@ class _Seen:
         return sum(self._rows)
 
     def state(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return what a later process takes this up from, as JSON has it."""
         lines = {"rows": self._rows, "are_lines": self._are_lines}
         return lines | {"sources": self.sources, "id_type": self._id_type}
 
     def parts(self) -> list[PartRead]:
-        """Return the inputs, a part each."""
+        """Return each input as one part with the number of its rows, and that of its lines only where each is
+        a row."""
         read = enumerate(zip(self._rows, self._are_lines, strict=True))
         return [PartRead(InputPart(n, None), count * are_lines, count) for n, (count, are_lines) in read]
 

@@ -43,7 +43,8 @@ def verdicts_of(
     origins: Origins,
     compare: Compare | None = None,
 ) -> Iterator[NumberedVerdict]:
-    """Yield the verdicts on the rows that a star removes, ascending."""
+    """Yield (number, verdict) of each row that a star removes, ascending. Similarities are those of `compare`
+    where it is given, else estimates by the scores."""
     for rows in outcome.verdicts:
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[first : first + _ROWS_AT_ONCE]
@@ -66,7 +67,8 @@ def verdicts_of(
 
 
 def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -> None:
-    """Write verdicts, each of `verdicts` ascending, whole or not at all."""
+    """Write `read` and then all verdicts by ascending numbers into the file at `path`, which is replaced as a
+    whole. Each of `verdicts` is ascending; several may have the same row."""
     ascending = merge(*verdicts, key=itemgetter(0))
     with replacing(path) as file:
         pickle.dump(read, file)
@@ -84,12 +86,14 @@ _PLACE = Verdict._fields.index("kept_place")
 
 
 def read_verdicts(file: IO[bytes]) -> tuple[Any, Iterator[NumberedVerdict]]:
-    """Return what was `read`, and the verdicts, of an open file of `write_verdicts`."""
+    """Return what `write_verdicts` was given as `read`, and the verdicts, which are read from the open file
+    as they are taken."""
     return pickle.load(file), chain.from_iterable(_verdicts_in(file))
 
 
 def read_gone(file: IO[bytes]) -> tuple[Any, np.ndarray]:
-    """Return what was `read`, and the numbers of the rows that go, int64, ascending and each once."""
+    """Return what `write_verdicts` was given as `read`, and the numbers of the rows that go, int64, ascending
+    and each once."""
     read = pickle.load(file)
     gone = [np.array(numbers)[np.array(are_gone, dtype=bool)] for numbers, are_gone, _ in _blocks(file)]
     # A row may go for one of the input and for a document of an index.
@@ -145,7 +149,8 @@ class VerdictReader:
         return emptied_inputs(names, places, [part.rows for part in self.read], self._gone)
 
     def decided_rows(self, parts: Iterable[Rows]) -> Iterator[DecidedRows]:
-        """Yield rows with what was decided."""
+        """Yield each batch with its verdicts, as `DecidedRows`. SimIndexError: a batch does not follow on the
+        one before, or a verdict is left over at the end."""
         end: int | None = None
         for rows in parts:
             if end is not None and rows.first != end:
@@ -163,7 +168,8 @@ class VerdictReader:
             raise _misnumbered(f"decisions on {end or total:,} rows", f"one on row {self._next[0]:,}")
 
     def next_rows(self, first: int, end: int) -> list[NumberedVerdict]:
-        """Return the verdicts on rows first..end-1, by place among them, and pass over the rows before."""
+        """Return (index among them, verdict) for the rows first..end-1 that have one, and pass over those
+        before, which are counted as gone all the same. SimIndexError: numbers do not ascend."""
         some: list[NumberedVerdict] = []
         while self._next is not None and self._next[0] < end:
             number, verdict = self._next

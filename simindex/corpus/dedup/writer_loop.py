@@ -74,7 +74,9 @@ class Work:
         self._cuts = deque[tuple[State, list[Mark]]](maxlen=UNDER_WAY + 1)
 
     def read(self, decided: Iterator[DecidedRows]) -> None:
-        """Do all rows that are not done."""
+        """Go on at the marks of the job's state, and write all decided rows and their reports, frame by
+        frame; counts in the state and the journal follow. An output that stayed empty gets its head. Where
+        that fails, the journal is written for what stands."""
         state = self._state
         for file, mark in zip(self._files, (state.output, state.report, state.rollup), strict=True):
             file.begin_at(mark)
@@ -101,7 +103,8 @@ class Work:
             self._mark_at_end()
 
     def _take_lines(self, rows: Rows, verdicts: Sequence[Any], content: bytes, ends: np.ndarray) -> None:
-        """Take rows that are written as the lines that they are, up to each place where a frame ends."""
+        """Write the rows that stay as the lines that they are (`content`, each to its exclusive end), report
+        those that go, and count them, ending each frame that is full."""
         gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         removed = [
             self._reporter.removed(row, verdicts[place])
@@ -159,7 +162,8 @@ class Work:
         self._end_full_frame()
 
     def _take_paragraphs(self, rows: ParagraphRows, verdicts: Sequence[Any]) -> None:
-        """Take the paragraphs of documents: a frame ends where a document does."""
+        """Report the paragraphs that go, write what is left of each document, and count the paragraphs. A
+        frame ends only where a document does."""
         state = self._state
         gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
         found = [verdicts[place] for place in gone]
@@ -212,7 +216,8 @@ class Work:
             self._mark(*self._cuts[0])  # the oldest, which is on disk by now
 
     def _cut(self) -> None:
-        """End a frame, at a place that follows from the rows alone."""
+        """End the frame in all files, and remember state and marks there for the journal, with those of the
+        cuts that may not be written yet."""
         for file in self._files:
             file.cut()
         self._job.num_bytes = self._output.num_bytes
@@ -220,7 +225,8 @@ class Work:
         self._cuts.append((replace(self._state), [file.mark() for file in self._files]))
 
     def _mark(self, state: State, marks: list[Mark]) -> None:
-        """Let the journal speak of what stands at a cut."""
+        """Sync the files, and write the journal with the state and the marks of a cut. Without a journal
+        nothing is done."""
         if self._journal is not None:
             output, report, rollup = (mark() for mark in marks)
             for file in self._files:
@@ -231,8 +237,8 @@ class Work:
         self._marked = time.monotonic()
 
     def _mark_at_end(self) -> None:
-        """Let the journal speak of what stands, as far as the disk lets it; where the work ends early, of
-        what was written before that."""
+        """Write the journal for the newest cut; where the disk refuses, for the one before, and so on. An
+        OSError is not raised."""
         while self._cuts:
             with suppress(OSError):
                 self._mark(*self._cuts.pop())

@@ -21,8 +21,9 @@ def require_distinct(
     inputs: Sequence[str],
     indexes: Mapping[str, str],
 ) -> None:
-    """Refuse a job that would write over one of its own files, which are named by the arguments that name
-    them."""
+    """Raise ArgumentValueError where an output is no file, belongs to an index, lies in an input folder or
+    the journal, or is another output or an input; or where an index or an input lies in the journal. Outputs
+    and indexes come by the arguments that name them."""
     seen = list[str]()
     for name, path in outputs.items():
         own = [path] if is_remote(path) else [path, temporary(path), temporary(path) + ".parts"]
@@ -84,7 +85,8 @@ def _is_of_folder(path: str, folder: str) -> bool:
 
 
 def _is_of_an_index(path: str, indexes: Iterable[str]) -> bool:
-    """Return whether a path is one of these indexes, or lies in the folder of one of them."""
+    """Return whether a path is one of these indexes, or lies in the folder of one of them, or of any
+    other."""
     folder = Path(os.path.realpath(path)).parent
     is_inside = not is_remote(path) and is_index(folder) and (folder / "header").is_file()
     return is_inside or any(_is_of_folder(path, index) for index in indexes)

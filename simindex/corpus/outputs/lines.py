@@ -47,7 +47,7 @@ class LinesOutput(Output):
         return isinstance(self._encoder, JsonLines)
 
     def write(self, row: Entry, note: Note | None = None) -> None:
-        """Take a row for the frame."""
+        """Add the line of a row to the frame. UnfitRowError: the format has no place for it."""
         try:
             line = self._encoder.encoded(row, note)
         except UnicodeEncodeError as exc:  # no UTF-8 has a half of a character
@@ -56,13 +56,13 @@ class LinesOutput(Output):
         self.write_lines([line])
 
     def write_head(self, row: Entry, note: Note | None = None) -> None:
-        """Write the header."""
+        """Write the header as a frame of its own, and wait for it."""
         self.write_lines([self._encoder.head(row, note)])
         self.cut()
         self.finish()
 
     def write_lines(self, lines: Sequence[bytes | memoryview]) -> None:
-        """Take lines that are made already."""
+        """Add lines to the frame as they are, with their line ends."""
         self._lines += lines
         self.waiting += sum(map(len, lines))
 
@@ -81,7 +81,8 @@ class LinesOutput(Output):
             self._under_way.popleft().result()
 
     def _write(self, content: bytes) -> int:
-        """Write a frame; returns the bytes of all."""
+        """Pack a frame and append it to the file; returns the bytes of the file so far. Once that failed,
+        every later call raises the same error."""
         if self._failure is not None:
             raise self._failure  # it would stand in the place of the frame that is missing
         try:
@@ -95,7 +96,9 @@ class LinesOutput(Output):
         return self.num_bytes
 
     def mark(self) -> Mark:
-        """Return what returns what `begin_at` goes on from."""
+        """Return a function that returns what `begin_at` goes on from: the bytes of the frames that are cut
+        by now, and the encoder's state. It waits for these frames, and raises what kept one from being
+        written."""
         state, num_bytes = self._encoder.state, self.num_bytes
         if not self._under_way:
             return lambda: [num_bytes, state]
@@ -113,7 +116,7 @@ class LinesOutput(Output):
             self._under_way.popleft().result()
 
     def begin_at(self, mark: Any) -> None:
-        """Go on from a mark; ``None``: from the beginning."""
+        """Cut the file off at a mark, and go on there; ``None``: at its beginning. OSError: it is shorter."""
         self.num_bytes, self._encoder.state = mark or (0, None)
         found = os.fstat(self._opened().fileno()).st_size
         if found < self.num_bytes:
@@ -123,7 +126,7 @@ class LinesOutput(Output):
         self._opened().seek(self.num_bytes)
 
     def publish(self) -> None:
-        """Give the complete file its name; may be called again."""
+        """Close the file, and give it its name in the place of what has that; may be called again."""
         self.close()
         publish(self.path)
 

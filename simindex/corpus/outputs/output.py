@@ -25,7 +25,8 @@ that is 1.7 % larger; with 4 it is 0.45, for 6 %. zstd keeps its own level, 3: w
 
 
 def packer(name: str) -> Callable[[bytes], bytes]:
-    """Return what makes a frame of content, by the suffix of the file's name."""
+    """Return the function that makes a frame of content: packed as the suffix of the file's name says, else
+    as it is."""
     module: Any = require_unpacker(name)
     if module is None:
         return bytes
@@ -46,13 +47,15 @@ def naming(path: str) -> Iterator[None]:
 
 
 def opened(path: str) -> FileIO:
-    """Open a file to be written without a buffer; it is made where it is missing, and else as it was."""
+    """Open a file to be read and written without a buffer, from its beginning; it is made where it is
+    missing, and is not cut off."""
     with naming(path):
         return FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
 
 
 def write_all(file: Any, content: bytes | memoryview) -> None:
-    """Write to a file without a buffer: a full disk takes a part before it says so."""
+    """Write the whole content to a file without a buffer, whose write may take a part only: a full disk does
+    so before it fails."""
     left = memoryview(content)
     while left:
         left = left[file.write(left) :]
@@ -109,8 +112,8 @@ class Output:
         """End the frame."""
 
     def mark(self) -> Mark:
-        """Return what returns what `begin_at` goes on from: what the frames are that are cut by now. It waits
-        for these frames, and raises what kept one from being written."""
+        """Return a function that returns what `begin_at` goes on from: what the frames are that are cut by
+        now. It waits for these frames, and raises what kept one from being written."""
         return lambda: None
 
     def sync(self) -> None:
@@ -144,7 +147,7 @@ class CallOutput(Output):
 
 
 def temporary(path: str) -> str:
-    """Return what a file is called beside its name as long as it is not complete."""
+    """Return the path of a file until it is complete: ``.NAME.partial`` in its folder."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.partial")
 

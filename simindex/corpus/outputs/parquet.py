@@ -40,7 +40,7 @@ class ParquetOutput(Output):
         self._schema: Any = None
 
     def write(self, row: Entry, note: Note | None = None) -> None:
-        """Take a row for the frame."""
+        """Add a row to the frame, which is written by `cut`."""
         self._rows.append((row, note))
         content = row.content
         if isinstance(content, BatchRow):
@@ -49,7 +49,8 @@ class ParquetOutput(Output):
             self.waiting += len(row.document)
 
     def cut(self) -> None:
-        """End the frame: write a part."""
+        """Write the rows of the frame, if there are any, as a part file. UnfitRowError: they have other
+        columns than the rows of the first part, or a value that Parquet has no type for."""
         if self._rows:
             self._write_part(self._table())
 
@@ -82,12 +83,13 @@ class ParquetOutput(Output):
         sync(self._folder)
 
     def mark(self) -> Mark:
-        """Return what returns what `begin_at` goes on from."""
+        """Return a function that returns what `begin_at` goes on from: the number of parts, and their
+        bytes."""
         found = [self._num_parts, self.num_bytes]
         return lambda: found
 
     def begin_at(self, mark: Any) -> None:
-        """Go on from a mark; ``None``: from the beginning."""
+        """Go on behind the parts of a mark, with their schema; ``None``: delete all parts, and begin anew."""
         self._num_parts, self.num_bytes = mark or (0, 0)
         if not mark:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -95,7 +97,8 @@ class ParquetOutput(Output):
         self._schema = self._parquet.read_schema(self._part(0)) if self._num_parts else None
 
     def complete(self) -> None:
-        """Join the parts into one file; may be called again."""
+        """Join the parts into one durable file under its temporary name; may be called again, and does
+        nothing once they are deleted."""
         if not os.path.isdir(self._folder):
             return
         parts = len(os.listdir(self._folder))  # what was written again has the same name
@@ -108,7 +111,7 @@ class ParquetOutput(Output):
         sync(self._partial)
 
     def publish(self) -> None:
-        """Give the complete file its name; may be called again."""
+        """Give the complete file its name, and delete the parts; may be called again."""
         publish(self._path)
         shutil.rmtree(self._folder, ignore_errors=True)
 

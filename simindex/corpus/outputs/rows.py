@@ -32,7 +32,8 @@ Note = Mapping[str, Any]
 
 
 def with_text(content: Any, field: str, text: str) -> Any:
-    """Return a row as it would stand in its input with another text."""
+    """Return the content of an entry with another text in this field, of a kind that an output takes: a line
+    of JSON becomes a dict. What is no row of a file is returned unchanged."""
     if isinstance(content, bytes):
         content = loads(content)
     if isinstance(content, dict):
@@ -49,7 +50,8 @@ def with_text(content: Any, field: str, text: str) -> Any:
 
 
 def values_of(row: Entry) -> dict[str, Any]:
-    """Return the fields of a row, by name."""
+    """Return the fields of a row, by name; of an item "id", "text" and the fields of its metadata, or all of
+    that as "metadata" where it is no mapping."""
     content: Any = row.content
     if isinstance(content, bytes):
         content = loads(content)
@@ -95,7 +97,8 @@ class JsonLines(Encoder):
         self._orjson: Any = optional_module("orjson", "writing .jsonl")
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
-        """Return the line of a row."""
+        """Return the line of a row: the one that it stood as, if that was JSON, else its fields as an object;
+        with the members of a note behind, or in the place of fields of these names."""
         is_file = row.row == 0  # of text: its name is the id, and that of its likes
         line = row.content if isinstance(row.content, bytes) else self._line(values_of(row), is_file)
         if note is None:
@@ -140,13 +143,14 @@ class CsvLines(Encoder):
         self._delimiter = delimiter
 
     def head(self, row: Entry, note: Note | None) -> bytes:
-        """Return the header."""
+        """Return the header for rows like this one, and set `state` to its columns and line end."""
         columns, _ = _columns_of(row)
         self.state = columns, row.content.line_end if isinstance(row.content, Cells) else "\n"
         return self._line([*columns, *(name for name in note or () if name not in columns)])
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
-        """Return the line of a row, with the header before the first."""
+        """Return the line of a row, with the header before the first; the cells of a note stand behind, or in
+        the place of cells of these names. UnfitRowError: the row has other columns than the first."""
         head = self.head(row, note) if self.state is None else b""
         assert self.state is not None
         content, note = row.content, note or {}
@@ -194,7 +198,8 @@ class Paths(Encoder):
     """The path of a file a line: a corpus of text files stays where it is."""
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
-        """Return the line of a row: the path of its file; of a row of a table its id."""
+        """Return the line of a row: the path of its file, or of a row of a table its id, and the values of a
+        note behind tabs. UnfitRowError: it has a line feed."""
         name = row.name if row.row == 0 else str(row.key)
         if "\n" in name:
             expected = f"expected a name in one line, found {name!r:.80}; an output of .jsonl takes it"

@@ -19,7 +19,7 @@ _SHOW_WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"
 
 def spool(path: str, folder: str, role: str) -> str:
     """Return where an output is written: at its path, or in the job's folder under its role where that is
-    remote."""
+    remote. InputError: a URL that takes no files."""
     if not is_remote(path):
         return path
     if path.lower().startswith(("http://", "https://")) or "::" in path:
@@ -43,7 +43,9 @@ def absolute(path: str | None) -> str | None:
 
 
 def upload(path: str | None, folder: str, role: str) -> None:
-    """Upload an output that is complete, unless it was before; what is there is replaced."""
+    """Upload a complete remote output in the place of what is there, and delete the file in the job's folder.
+    Nothing is done for a path here, or where that file is gone, as after an upload. InputError: the size
+    there is not that of the file."""
     if path is None or not is_remote(path):
         return
     spooled = spool(path, folder, role)
