@@ -44,7 +44,12 @@ class _Changed(Exception):  # noqa: N818 # it is no error
 
 
 def compact(session: Session, progress: Progress | None) -> None:
-    """Merge everything into one segment and give the space back; see `Index.compact`."""
+    """Write the live documents to a new data file, in as few segments as can be, and replace the old file by
+    it.
+
+    Where `progress`, called with (bytes merged, bytes to merge), has changed the index, it begins anew.
+    Raises TransactionOpenError inside a transaction; see `Index.compact`.
+    """
     with session.alone("compact") as writer:
         done, started = 0, time.monotonic()
         session.store.require_in_place()
@@ -104,7 +109,8 @@ class _Compaction:
         return len(runs_to_compact(segments, self._tables.max_span)) < len(segments)
 
     def needed_bytes(self) -> int:
-        """Return about the bytes of the new file, for the share of documents that are alive."""
+        """Return about the bytes of the new file: of the segments as large a share as documents are alive, or
+        all where none needs merging; and a margin."""
         segments, used = self._figures["segments"], self._figures["used_bytes"]
         if all(is_whole for _, is_whole in self._runs):
             return used + _MARGIN_BYTES
@@ -113,7 +119,8 @@ class _Compaction:
         return used - segments + self._tables.paged_bytes(self._old.segments, alive) + _MARGIN_BYTES
 
     def build(self, new: NewFile) -> bool:
-        """Fill the new file; False where the index was changed meanwhile."""
+        """Fill the new file, its manifest last, and set `manifest` to that; False where the progress function
+        has changed the index, so that the file has no manifest."""
         segments: list[SegmentEntry] = []
         try:
             for run, is_whole in self._runs:
@@ -137,8 +144,9 @@ class _Compaction:
         return True
 
     def _merged(self, new: NewFile, run: list[SegmentEntry]) -> list[SegmentEntry]:
-        """Write neighbouring segments as one; return a list of its entry, or an empty list where no document
-        is left."""
+        """Write neighbouring segments into the new file as one, without removed documents, calling the
+        progress function between steps; return a list of its entry, or an empty list where no document is
+        left."""
         segment, end = self.manifest.next_segment, self.done + self._bytes_of(run)
         with self._reading() as txn:
             removed = _removed_in(run, self._session.reader.committed_view(txn))
@@ -157,7 +165,9 @@ class _Compaction:
         return [merge.entry] if merge.entry.num_keys or merge.entry.num_sketches else []
 
     def _copy_documents(self, new: NewFile) -> None:
-        """Copy records and marks, the recent ones to where they belong."""
+        """Copy records and the removal marks of documents that are left in segments; those that wait in the
+        manifest go to their databases, too. Raises CorruptIndexError where the manifest counts other
+        records."""
         recent = self._old.recent
         marks = {doc_id_key(n): encode_flags(n, flags) for n, flags in recent.marks.items()}
         found = self._copy(new, "documents", without=marks)
@@ -180,7 +190,8 @@ class _Compaction:
         end: bytes | None = None,
         without: Container[bytes] = (),
     ) -> int:
-        """Copy a database, or a part of it; returns how many entries."""
+        """Copy the entries of a database from the key `first` to the exclusive `end` (``None``: all that
+        follow), but those whose keys are in `without`; return how many were copied."""
         count = 0
         following: bytes | None = first
         while following is not None:
@@ -203,5 +214,6 @@ class _Compaction:
 
 
 def _removed_in(run: list[SegmentEntry], view: View) -> dict[int, int]:
-    """Return doc id -> REMOVED flags of the documents of neighbouring segments."""
+    """Return doc id -> REMOVED flags, ascending, of the removed documents among those of neighbouring
+    segments."""
     return view.removed_between(run[0].base, run[-1].base + run[-1].span)

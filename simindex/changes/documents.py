@@ -59,7 +59,7 @@ class NewDocuments:
         return len(self.encoded_keys)
 
     def key(self, place: int) -> Key:
-        """Return the key of one of them."""
+        """Return the key of the document at `place`, decoded."""
         key: Key = unpack(self.encoded_keys[place])
         return key
 
@@ -76,7 +76,7 @@ class NewDocuments:
 
     @classmethod
     def joined(cls, parts: Sequence[NewDocuments]) -> NewDocuments:
-        """Return the documents of one part or more, in order."""
+        """Return the documents of one part or more, in order; a single part itself."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -95,7 +95,8 @@ class NewDocuments:
         return bool((hashes[1:] > hashes[:-1]).all()) or len(set(self.encoded_keys)) == len(self)
 
     def record(self, place: int, inserted_at: int) -> StoredRecord:
-        """Return the record of one of them, before it may get a leader."""
+        """Return the record of the document at `place`, with no leader; `inserted_at` is its time where the
+        documents have no `times`."""
         samples, all_kept = self.sketches.samples, self.sketches.kept
         kept = None if all_kept is None else all_kept[place]
         first, last = self._times(place, inserted_at)
@@ -114,7 +115,8 @@ class NewDocuments:
 
     @property
     def _num_shingles(self) -> np.ndarray:
-        """Distinct shingles of each, uint32: as samples say, or as rows estimate."""
+        """Number of distinct shingles of each, uint32: counted where there are samples, else estimated of
+        rows."""
         samples = self.sketches.samples
         return self.sketches.num_shingles if samples is None else samples.num_shingles
 
@@ -123,8 +125,11 @@ class NewDocuments:
         return first, None if self.seen_at is None else self.seen_at[place]
 
     def segment_data(self, scheme: Scheme, doc_ids: np.ndarray, leaders: dict[int, int]) -> SegmentData:
-        """Return what a segment of these holds, by the doc ids of a change, uint64, ascending; `leaders`:
-        place -> doc id whose sketch it shares."""
+        """Return what a segment of these documents holds, under the doc ids of a change, uint64, ascending.
+
+        `leaders` is place -> doc id whose sketch it shares: such a copy has entries in the key table and the
+        copy table alone. Raises ValueError where the doc ids span more than a segment may.
+        """
         first, last = int(doc_ids[0]), int(doc_ids[-1])
         if last - first >= scheme.tables.max_span:
             raise ValueError(
@@ -165,8 +170,9 @@ class NewDocuments:
         return SegmentData(first, last - first + 1, tables, words, fingerprints, own)
 
     def _shingles(self, relative: np.ndarray, copies: list[int]) -> Entries:
-        """Return the entries of the shingle table, keys alone, of all documents but the copies: each a hash
-        of the sample with the relative doc id in its low bits."""
+        """Return the keys of the shingle table, uint64, shape (1, n), and no doc ids: each key is the hash of
+        a sampled shingle with the relative doc id in its low bits. The documents at the places `copies` have
+        none; without samples it is NO_ENTRIES."""
         samples = self.sketches.samples
         if samples is None:
             return NO_ENTRIES
@@ -179,7 +185,8 @@ class NewDocuments:
         return keys[None], NO_DOC_IDS
 
     def records(self, doc_ids: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Pairs:
-        """Return the database keys and values of all records."""
+        """Return database keys, which are the doc ids, and encoded records of all documents; `leaders` (place
+        -> doc id) are named in them, and `inserted_at` is their time where the documents have no `times`."""
         sketches, samples, led, seen = self.sketches, self.sketches.samples, list[int](), list[int]()
         if leaders:
             led = [leaders.get(place, NO_DOC_ID) for place in range(len(self))]
@@ -240,7 +247,8 @@ class _Columns(NamedTuple):
 def _columns_of(
     items: Iterable[tuple[Any, ...]], size: int, most_bytes: int = sys.maxsize
 ) -> Iterator[_Columns]:
-    """Yield items in columns, a batch of up to `size` at a time, fewer where these take `most_bytes`."""
+    """Yield items in columns, a batch of up to `size` at a time; one ends earlier with the item by which
+    documents and metadata take `most_bytes`. No items, no batch."""
     iterator = iter(items)
     while True:
         keys, documents, metadata, types, room = _kernel.take_items(
@@ -253,8 +261,11 @@ def _columns_of(
 
 
 def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
-    """Check, encode and sketch items of (key, document[, metadata]); `compares`: the half of a sketch that is
-    needed."""
+    """Check, encode and sketch items of (key, document[, metadata]) as one batch, which may be empty.
+
+    Both halves of a sketch are made; `compares` is the half without which a ready `Sketch` is refused, 0:
+    none is. Errors name the key of their item.
+    """
     columns = next(_columns_of(items, len(items)), _NO_COLUMNS)
     return _prepared(columns, sketcher, compares)
 
@@ -277,7 +288,8 @@ def _prepared(columns: _Columns, sketcher: Sketcher, compares: int) -> NewDocume
 
 
 def _packed(keys: list[Any], values: list[Any]) -> Packed:
-    """Return the packed metadata of documents with these keys."""
+    """Return the packed metadata of documents with these keys, which errors name; no values: ``None`` for
+    each."""
     if set(map(type, values)) <= {NoneType}:
         return Packed(NIL * len(keys), np.arange(1, len(keys) + 1))
     packed = pack_all(values)
@@ -309,7 +321,8 @@ def _require_samples(keys: list[Any], documents: list[Any], one_in: int) -> None
 
 
 def repeatable(key: object, document: object) -> object:
-    """Return a document that can be read twice: a generator's shingles as a tuple, never taken for texts."""
+    """Return a document that can be read twice: of an iterator, such as a generator of shingles, a tuple of
+    its items; any other document, a file too, as it is. An error of the iterator gets the key."""
     if type(document) in _REPEATABLE:
         return document
     is_file = hasattr(document, "read")  # an iterator, too, of its lines; the sketcher refuses it
@@ -317,7 +330,8 @@ def repeatable(key: object, document: object) -> object:
 
 
 def naming_keys(keys: Iterable[object], documents: list[Any], function: Callable[[list[Any]], T]) -> T:
-    """Return function(documents); its error about one of them gets the key in front of the message."""
+    """Return function(documents). Where that raises TypeError or ValueError, call it for each document alone,
+    so that the error of the first one that fails has its key in front of the message."""
     try:
         return function(documents)
     except (TypeError, ValueError) as exc:
@@ -350,12 +364,12 @@ def prepared_batches(
     workers: int | None,
     compares: int = 0,
 ) -> Generator[NewDocuments, None, None]:
-    """Yield prepared batches in the order of the items; with several workers, batches are prepared ahead of
-    the consumer.
+    """Yield prepared batches in the order of the items; with several workers (``None``: as many as there are
+    cores), threads prepare batches ahead of the consumer.
 
     A batch has up to `batch_size` items, fewer where these take `PART_BYTES`. At most workers + 5 batches are
-    in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items.
-    Its threads end with the generator: close it.
+    in memory, and at most `AHEAD_BYTES` and two batches, whatever the number and the length of the items. Its
+    threads end with the generator: close it. `compares` and errors are as of `prepare_documents`.
     """
     if workers is not None:
         num_workers(workers)  # refuses what is none, of an empty input, too
@@ -381,7 +395,7 @@ def prepared_batches(
 
 
 def _sliced(items: KeyedSketches, batch_size: int) -> Iterator[NewDocuments]:
-    """Yield ready sketches with their keys, a batch at a time."""
+    """Yield ready sketches with their keys and metadata, up to `batch_size` at a time."""
     for begin in range(0, len(items), batch_size):
         places = range(begin, min(begin + batch_size, len(items)))
         keys = items.keys[begin : places.stop]

@@ -24,7 +24,9 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 
 
 def touch(session: Session, keys: Iterable[Key]) -> int:
-    """Renew the age of the documents of these keys; returns how many there were; see `Index.touch`."""
+    """Set the time of the documents of these keys to now; return how many of the keys, each counted once, are
+    stored. Others are passed by. Raises TypeError for a list of keys in the place of a key; see
+    `Index.touch`."""
     keys = list(keys)
     if len(keys) == 1 and not isinstance(keys[0], str | bytes) and isinstance(keys[0], Iterable):
         found = type(keys[0]).__name__
@@ -42,7 +44,9 @@ def touch(session: Session, keys: Iterable[Key]) -> int:
 
 
 def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
-    """Return the time before which documents expire, in microseconds since 1970-01-01 UTC."""
+    """Return the time before which documents expire, in microseconds since 1970-01-01 UTC, of the one of both
+    that is given. Raises ArgumentTypeError or ArgumentValueError for both, neither, another type, a datetime
+    without time zone or a negative duration."""
     if (before is None) == (older_than is None):
         found = "neither" if before is None else "both"
         either = ("either ", Argument("before"), " or ", Argument("older_than"))
@@ -64,7 +68,12 @@ def limit_of(before: datetime | None, older_than: timedelta | None) -> int:
 
 
 def expire(session: Session, limit: int, batch_size: int, at_most: float | None = None) -> int:
-    """Remove the documents seen last before a time; returns how many; see `Index.expire`."""
+    """Remove the documents seen last before `limit`, in microseconds since 1970; return how many. A commit
+    looks at up to `batch_size` records; inside a transaction there is one batch of all.
+
+    Raises RemovalLimitError, with nothing removed, where they are more than a share `at_most` of all; see
+    `Index.expire`.
+    """
     removed, is_done = 0, False
 
     if at_most is not None:
@@ -105,7 +114,8 @@ class _Sweep:
         self.removed = 0
 
     def old(self) -> Iterator[Iterable[int]]:
-        """Yield the doc ids of what it would remove, some at a time, below 0 for what this change inserts."""
+        """Yield the doc ids of what it would remove, some at a time, below 0 for what this change inserts,
+        and some of them twice. Removes nothing."""
         if self._pending.inserted_at < self._limit:
             yield range(-len(self._pending.by_key), 0)
         for run in self._due():
@@ -115,7 +125,8 @@ class _Sweep:
                 first = found[-1][0] + 1
 
     def run(self) -> bool:
-        """Go through the runs as far as the room reaches. False when there is more to do."""
+        """Remove what is old, run by run, oldest first, until `room` records were looked at. Return False
+        then, for there may be more, and True where all runs were gone through."""
         for run in self._due():
             self._go_through(run)
             if not self.room:
@@ -125,7 +136,8 @@ class _Sweep:
         return True
 
     def _due(self) -> Iterator[Run]:
-        """Yield the runs that may have documents to remove, oldest first."""
+        """Yield the runs whose time is before the limit, oldest first: stored ones as this change leaves
+        them, those of what it has touched, and the tail."""
         changed = self._pending.runs
         own = [Run(*key, end) for key, end in changed.items() if end]
         # What this very change has touched gets its runs at the end of it.
@@ -135,7 +147,8 @@ class _Sweep:
         return takewhile(lambda run: run.time < self._limit, heapq.merge(stored, sorted(own), tail))
 
     def _go_through(self, run: Run) -> None:
-        """Remove what is old of a run, and put what stays into a later one."""
+        """Remove what is old of a run, as far as the room reaches. In the change, the run is replaced by one
+        of what stays, with a later time, and one of what was not looked at; each only where there is any."""
         found = self._view.records_from(run.first, self.room, run.end)
         stop = run.end if len(found) < self.room else found[-1][0] + 1
         self.room -= len(found)
@@ -156,7 +169,9 @@ class _Sweep:
             runs[kept.time, kept.first] = kept.end
 
     def _remove_old(self, found: list[tuple[int, StoredRecord]]) -> Run | None:
-        """Remove the old ones of these documents; returns a run of those that no other run holds."""
+        """Remove the old ones of these documents, and count them in `removed`. Return a run of those that
+        stay and were never touched, for touched ones lie in a run of their touch; ``None`` where there are
+        none."""
         pending, kept = self._pending, list[tuple[int, int]]()
         for doc_id, record in found:
             if record.age_from < self._limit:

@@ -42,14 +42,19 @@ from simindex.sketching.sketch import SketchBatch
 
 
 def asked_if_new(query: BandQuery | FingerprintQuery) -> BandQuery | FingerprintQuery:
-    """Return a query as it is asked before documents are stored."""
+    """Return the query as it is asked before documents are stored: with buckets of at most `MOST_IN_BUCKET`
+    where it compares rows."""
     return query._replace(max_bucket=MOST_IN_BUCKET) if isinstance(query, BandQuery) else query
 
 
 def insert_if_new(
     session: Session, query: Query, document: NewDocuments, on_conflict: str, touch: bool
 ) -> Matches:
-    """Store a document, a batch of one, unless another is like it; see `Index.insert_if_new`."""
+    """Store a document, a batch of one, unless another one matches, its own older version aside. Return the
+    matches: none where it was stored, or skipped for its key. `touch` sets the time of the matches to now.
+
+    Raises KeyExistsError for a stored key where `on_conflict` is "error"; see `Index.insert_if_new`.
+    """
 
     def gather(_: Writer, pending: Pending, view: View) -> Matches:
         view = view.with_pending(pending.view())
@@ -60,7 +65,7 @@ def insert_if_new(
         matches = asked.matches(view, found, without=None if own is None else own[0])[0]
         if matches:
             if touch:
-                pending.touch(doc_ids_of(view, [match.key for match in matches]))
+                pending.touch(stored_doc_ids(view, [match.key for match in matches]))
             return in_order(matches, lambda key: view.find_stored(key)[0])
         if own is not None:
             if on_conflict == "error":
@@ -75,14 +80,14 @@ def insert_if_new(
     return session.change(gather)
 
 
-def doc_ids_of(view: View, keys: list[Key]) -> list[int]:
-    """Return the doc ids of the keys that are stored."""
+def stored_doc_ids(view: View, keys: list[Key]) -> list[int]:
+    """Return the doc ids of those of the keys that are stored."""
     return [doc_id for doc_id, _ in view.find_keys(*pack_keys(keys)).values()]
 
 
 def in_order(matches: Matches, doc_id_of: Callable[[Key], int]) -> Matches:
-    """Put matches of the same similarity in order of age: whether a document is found as a copy depends on
-    commits."""
+    """Sort matches of equal similarity and distance by their doc ids, in place, and return them: whether a
+    document is found as a copy depends on commits."""
     if all(_figures(match) != _figures(following) for match, following in pairwise(matches)):
         return matches
     ranks: dict[tuple[float | None, int | None], int] = {}
@@ -117,7 +122,7 @@ class Decisions:
     skipped: int = 0
 
     def keys_of_matches(self) -> list[Key]:
-        """Return the keys that something is like, each once."""
+        """Return the keys of all matches, each once."""
         return list(dict.fromkeys(match.key for _, matches in self.matched for match in matches))
 
 
@@ -149,7 +154,8 @@ class Batch:
         self._decisions = Decisions()
 
     def settled(self) -> Decisions:
-        """Return the decision on each document."""
+        """Decide on each document in turn and return the decisions; nothing is stored. Raises KeyExistsError
+        for a stored or repeated key where `on_conflict` is "error" and nothing matches the document."""
         decisions = self._decisions
         alike, is_crowded = _alike(self._view.scheme, self._query, self._documents.sketches)
         if is_crowded:
@@ -185,7 +191,8 @@ class Batch:
         return known
 
     def _ask_all(self, alike: np.ndarray) -> None:
-        """Search for all documents at once, in what is stored and in those at the places `alike`."""
+        """Search for all documents at once, in what is stored and in those at the places `alike`, and keep
+        the answers for `_settle`. Documents whose search met a limit come into `_alone` or `_crowded`."""
         segments = list(self._view.pending.segments)
         if len(alike):
             segments.append(self._segment_of(alike))
@@ -209,7 +216,8 @@ class Batch:
         self._crowded = set(np.flatnonzero(hits).tolist()) - self._alone
 
     def _found_live(self) -> np.ndarray:
-        """Return which answers are live committed documents, where that there is one is enough."""
+        """Return a mask of the answers that are live committed documents; all False where one match is not
+        enough."""
         doc_ids = self._answers["doc_id"]
         if not self._is_one_enough:
             return np.zeros(len(doc_ids), dtype=bool)
@@ -219,13 +227,15 @@ class Batch:
         return is_live
 
     def _has_match(self, place: int) -> bool:
-        """Whether one of the answers to all is live, surely: its copies are not looked for."""
+        """Whether an answer of the search for all is surely a live match of the document at `place`, other
+        than its own older version. False where only copies could tell, or where one match is not enough."""
         own = self._owners.get(self._documents.encoded_keys[place])
         doc_ids, some = self._doc_ids, range(self._starts[place], self._starts[place + 1])
         return any(self._is_live[at] and doc_ids[at] != own and doc_ids[at] not in self._gone for at in some)
 
     def _found_by_all(self) -> tuple[Found, np.ndarray]:
-        """Return what was found, and which rows of it only say what a document was compared with."""
+        """Return what was found, and a mask of the rows of it that only say what a document was compared
+        with."""
         batch = self._documents.sketches
         if not isinstance(self._query, BandQuery):
             found = self._query.find(self._view_of_all, batch)
@@ -283,7 +293,7 @@ class Batch:
         return is_crowded or place in self._alone
 
     def _remove(self, place: int) -> None:
-        """Remove the older version of a document."""
+        """Have the older version of the document at `place` removed, a stored one or one of the batch."""
         key = self._documents.encoded_keys[place]
         older = self._owners[key]
         if older < self._first:
@@ -297,7 +307,8 @@ class Batch:
             self._gone.add(copy)
 
     def _matches(self, place: int) -> Matches:
-        """Return the matches of one document of the batch, by its index, from the batch's one search."""
+        """Return the matches of the document at `place` from the batch's one search: of its own batch only
+        with documents that are stored by now."""
         places = range(self._starts[place], self._starts[place + 1])
         is_crowded = place in self._crowded
         if not places:
@@ -312,7 +323,8 @@ class Batch:
         return self._query.matches(self._view_of_all, found, without=own)[0]
 
     def _matches_alone(self, place: int) -> Matches:
-        """Return the matches of a document, asked for it alone."""
+        """Return the matches of the document at `place`, searched for by itself over all that is stored by
+        now, the documents before it in the batch included."""
         newest = np.flatnonzero(self._stored[self._num_before : place]) + self._num_before
         self._before.add(self._documents, newest.tolist())
         self._num_before = place
@@ -335,8 +347,8 @@ class Batch:
 def _alike(
     scheme: Scheme, query: BandQuery | FingerprintQuery, batch: SketchBatch
 ) -> tuple[np.ndarray, bool]:
-    """Return the places of sketches that share a prefix with another one, and whether too many to compare all
-    with all."""
+    """Return the places, ascending, of sketches that share a prefix with another one of the batch, and
+    whether they are too many to compare all with all."""
     compared = np.flatnonzero(batch.present & query.compares)
     none = compared[:0]
     if len(compared) < 2:
@@ -371,7 +383,11 @@ def insert_many_if_new(
     on_match: OnMatch | None,
     progress: Callable[[int], object] | None,
 ) -> InsertReport:
-    """Store the documents of batches that nothing is like; see `Index.insert_many_if_new`."""
+    """Store the documents that nothing matches, a commit for each batch, and count what was done.
+
+    After each batch, `progress` is called with how many documents were settled so far, and `on_match` with
+    key and matches of each document that something matches. See `Index.insert_many_if_new`.
+    """
     if on_match is None and not touch:
         query = query._replace(limit=1)  # that there is one is enough
     inserted = replaced = skipped = 0
@@ -395,7 +411,8 @@ def insert_batch_if_new(
     on_conflict: str,
     touch: bool,
 ) -> Decisions:
-    """Store the documents of one batch that nothing is like, and return what became of each."""
+    """Store the documents of one batch that nothing matches, in one commit or the open transaction, and
+    return the decisions on all."""
     return session.change(
         lambda _, pending, view: add_batch_if_new(pending, view, query, documents, on_conflict, touch)
     )
@@ -409,13 +426,14 @@ def add_batch_if_new(
     on_conflict: str,
     touch: bool,
 ) -> Decisions:
-    """Add the documents of one batch that nothing is like to a change, and return what became of each."""
+    """Add the documents of one batch that nothing matches to a change, with the removals of the versions that
+    they replace, and return the decisions on all. `touch` sets the time of the matches to now."""
     view = view.with_pending(pending.view())
     require_comparable(view, query.compares)
     pending.require_fit(documents)
     decisions = Batch(view, pending, asked_if_new(query), documents, on_conflict).settled()
     if touch:
-        pending.touch(doc_ids_of(view, decisions.keys_of_matches()))
+        pending.touch(stored_doc_ids(view, decisions.keys_of_matches()))
     for key, older in decisions.removed.items():
         pending.remove(key, older)
     pending.add(documents, decisions.places)

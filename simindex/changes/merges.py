@@ -47,7 +47,8 @@ many more. A larger index may not be in memory, and its commits would feel it.""
 
 
 def tiers_of(segments: Collection[SegmentEntry], factor: int) -> list[int]:
-    """Return the tier of each segment: the power of the factor that its size reaches."""
+    """Return the tier of each segment: the exponent of the largest power of the factor that its number of
+    documents reaches."""
     return [_tier(max(entry.num_keys, entry.num_sketches), factor) for entry in segments]
 
 
@@ -67,8 +68,9 @@ def _size(entry: SegmentEntry) -> int:
 def pick_merges(
     segments: Sequence[SegmentEntry], busy: set[int], factor: int, max_span: int = MAX_SPAN
 ) -> list[list[SegmentEntry]]:
-    """Return the runs of neighbouring segments to merge, smallest first: `factor` segments of one tier, with
-    smaller ones between them, but no larger ones and none that is `busy`."""
+    """Return the runs of neighbouring segments to merge, those of small tiers first. A run has at least
+    `factor` segments of one tier, with smaller ones between them, but no larger ones and none that is `busy`;
+    `_within` may shorten it. It spans at most `max_span` doc ids."""
     due: list[list[SegmentEntry]] = []
     taken, tiers = set(busy), tiers_of(segments, factor)
     idle = Counter(tier for entry, tier in zip(segments, tiers, strict=True) if entry.id not in busy)
@@ -98,7 +100,9 @@ def pick_merges(
 
 
 def _within(run: list[SegmentEntry], segments: Sequence[SegmentEntry]) -> list[SegmentEntry]:
-    """Return the most neighbours of a run that may become one segment of an index; the first such."""
+    """Return the longest part of a run that may become one segment, the first of equal ones: the whole run up
+    to `_UNBOUNDED` documents, else one of at most that many or a third of those in `segments`. May be
+    empty."""
     if sum(map(_size, run)) <= _UNBOUNDED:
         return run
     most = max(_UNBOUNDED, sum(map(_size, segments)) // _MOST_SHARE)
@@ -116,7 +120,8 @@ def _within(run: list[SegmentEntry], segments: Sequence[SegmentEntry]) -> list[S
 
 
 def runs_to_compact(segments: list[SegmentEntry], max_span: int = MAX_SPAN) -> list[list[SegmentEntry]]:
-    """Return all segments in as few runs of neighbours as can become one each."""
+    """Return all segments, in order, in as few runs of neighbours as can become one segment each: a run spans
+    at most `max_span` doc ids. No segments, no runs."""
     runs: list[list[SegmentEntry]] = []
     for entry in segments:
         run = runs[-1] if runs else []
@@ -129,7 +134,7 @@ def runs_to_compact(segments: list[SegmentEntry], max_span: int = MAX_SPAN) -> l
 
 def step_budget(factor: int, manifest: Manifest, written_documents: int, written_bytes: int) -> int:
     """Return how many bytes of merging a commit is to do: all it wrote, once for each tier between its size
-    and the whole."""
+    and the whole, with more in a small index, one with removed documents and one with many segments."""
     tiers = math.log(max(manifest.num_documents / max(written_documents, 1), 1), factor)
     tiers += _SPARE_TIERS * min(max(2 - manifest.num_documents / _UNBOUNDED, 0), 1)
     if sum([entry.num_keys for entry in manifest.segments]) > manifest.num_documents:
@@ -139,7 +144,8 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
 
 
 def is_free(source_bytes: int, layout: Layout) -> bool:
-    """Whether a merge costs a commit hardly anything: put off, segments of single inserts would pile up."""
+    """Whether a merge is so small that a commit does it without a budget: put off, segments of single inserts
+    would pile up."""
     return _FREE_SHARE * source_bytes <= layout.chunk_bytes
 
 
@@ -162,7 +168,8 @@ class Merged:
     passing: list[bytes] = field(default_factory=list)
 
     def take(self, merge: Merge, puts: Puts) -> None:
-        """Take the values of a step of a merge; one that is done replaces its sources."""
+        """Take the values of a step of a merge. One that is done replaces its sources in the manifest, by
+        nothing where no document is left, and its sources are `gone`."""
         self.puts += puts
         if merge.passes:
             self.passing += [key for key, _ in puts if table_of(key) < FILTERS]
@@ -184,7 +191,8 @@ class Merged:
             self.dead[merge.entry.id] = left
 
     def count_dead(self, doc_ids: Iterable[int]) -> None:
-        """Count removed documents to the segments that have entries of them."""
+        """Count removed documents to the segments that have entries of them; doc ids in no segment do not
+        count."""
         segments, bases = self.manifest.segments, list[int]()
         for doc_id in doc_ids:
             bases = bases or [entry.base for entry in segments]
@@ -194,7 +202,8 @@ class Merged:
                 self.dead[segment] = self.dead.get(segment, 0) + 1
 
     def store(self, txn: WriteTransaction) -> None:
-        """Store the values, and remove what is gone."""
+        """Put the values, and delete the chunks of the segments that are gone. Marks and manifest are left to
+        the caller."""
         for key, value in self.puts:
             txn.put("segments", key, value)
         # No live id is ever among them; to delete one would be the end of the index.
@@ -238,7 +247,8 @@ class Merges:
         view: View,
     ) -> Merged:
         """Do about as many bytes of merging among `committed` segments as `budget` returns, which is called
-        where any is due; ``None``: do none."""
+        where any is due; ``None``: do none. Return what is to be stored, with the manifest that names it;
+        merges under way that were ended here are forgotten."""
         merged, is_due = Merged(manifest, self._dead.copy(), self._abandoned.copy()), self.is_due(committed)
         if budget is None or not (is_due or self.under_way or self._debt):
             return merged
@@ -260,7 +270,8 @@ class Merges:
         return merged
 
     def _start(self, manifest: Manifest, committed: set[int], view: View) -> Manifest:
-        """Begin the merges that are due among committed segments."""
+        """Begin the merges that are due among committed segments, of single ones that are mostly removed,
+        too; return the manifest with its next segment id behind theirs."""
         busy = {entry.id for merge in self.under_way for entry in merge.sources}
         busy |= {entry.id for entry in manifest.segments} - committed
         runs = pick_merges(manifest.segments, busy, self._factor, self._tables.max_span)

@@ -75,7 +75,7 @@ class _Part:
 
     @property
     def size_class(self) -> int:
-        """Of eight times as many documents it is one more."""
+        """The exponent of the largest power of eight that the number of documents reaches."""
         return (len(self.documents).bit_length() - 1) // _TIER_BITS
 
 
@@ -136,7 +136,7 @@ class Pending:
 
     @property
     def by_key(self) -> dict[bytes, int]:
-        """Return {encoded key: number} of the pending live documents, by ascending number. Built at the first
+        """Return {encoded key: doc id} of the pending live documents, by ascending doc id. Built at the first
         call and extended at later ones, for most commits never ask."""
         first_unnamed = self.first_doc_id + self._num_named
         for part in self._parts[bisect_left(self._parts, first_unnamed, key=attrgetter("first")) :]:
@@ -145,7 +145,7 @@ class Pending:
         return self._by_key
 
     def add(self, documents: NewDocuments, places: list[int] | None = None) -> None:
-        """Give the documents at `places`, or all, their doc ids.
+        """Take in the documents at `places`, or all, with the next doc ids.
 
         Raises as `require_fit`, with nothing added.
         """
@@ -162,7 +162,9 @@ class Pending:
             self.num_bytes += _bytes_of(documents)
 
     def require_fit(self, documents: NewDocuments) -> None:
-        """Refuse documents that cannot be added, before anything is done with them."""
+        """Raise, before anything is done with them, for documents that cannot be added: SimIndexError where
+        they exceed `max_bytes`, ConfigMismatchError where texts would stand beside rows that were brought
+        in."""
         if self.sources != documents.sketches.sources:
             require_alike(self.sources, documents.sketches.sources)
         if self.max_bytes is not None and self.num_bytes + _bytes_of(documents) > self.max_bytes:
@@ -173,7 +175,8 @@ class Pending:
             )
 
     def remove(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
-        """Remove a key; `committed` is what the snapshot has of it. False when it is nowhere."""
+        """Remove a key; `committed` is what the snapshot has of it, if anything. False when it is nowhere, or
+        was removed before."""
         doc_id = self.by_key.pop(encoded_key, None)
         if doc_id is not None:
             self.gone.add(doc_id)
@@ -199,7 +202,8 @@ class Pending:
         self.touched.discard(doc_id)
 
     def touch(self, doc_ids: Iterable[int]) -> None:
-        """Renew the age of live documents; its own ones are as young as can be."""
+        """Set the time of committed live documents to that of this change. Its own documents have it
+        already."""
         self.touched.update(doc_id for doc_id in doc_ids if doc_id < self.first_doc_id)
 
     def holds(self, encoded_key: bytes, committed: tuple[int, StoredRecord] | None) -> bool:
@@ -209,7 +213,8 @@ class Pending:
         return committed is not None and committed[0] not in self.removed
 
     def documents(self, at: int = 0) -> tuple[NewDocuments, np.ndarray]:
-        """Return its documents without the dropped ones, and their doc ids, uint64; from part `at` on."""
+        """Return its documents without the dropped ones, and their doc ids, uint64, ascending: those of the
+        parts from index `at` on. Both are empty where there are none."""
         parts = self._parts[at:]
         if not parts:
             none, no_sketches = (
@@ -230,7 +235,8 @@ class Pending:
     # ---- what queries see ----
 
     def view(self) -> PendingView:
-        """Return what queries of the same thread see: its documents as segments in memory."""
+        """Return what queries of the same thread see: its documents as segments in memory, and what it
+        removes and touches."""
         by_key = self.by_key  # before parts become one
         self._take_newest()
         segments = [part.segment for part in self._parts[: self._num_sorted] if part.segment is not None]
@@ -265,7 +271,9 @@ class Pending:
         return set(part.documents.sketches.present.tolist()) == {self.scheme.whole_sketch}
 
     def _sort_from(self, at: int) -> None:
-        """Make the parts from `at` on one part with a segment, and merge it with its like."""
+        """Make the parts from index `at` on one part with a segment, without the dropped documents. Where
+        eight parts at the end, it included, are of its size class or smaller ones, these become one in
+        turn."""
         parts = self._parts
         while True:
             documents = NewDocuments.joined([part.documents for part in parts[at:]])
@@ -287,7 +295,8 @@ class Pending:
         return _FIRST_MEMORY_SEGMENT + self._num_segments
 
     def record(self, doc_id: int) -> StoredRecord | None:
-        """Return the record of one of its documents; ``None`` for another doc id."""
+        """Return the record of one of its documents, a dropped one included; ``None`` for a committed doc
+        id."""
         if doc_id < self.first_doc_id:
             return None
         part = self._part_of(doc_id)
@@ -305,8 +314,8 @@ def current_time() -> int:
 
 
 def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[tuple[int, int], int], Run]:
-    """Return what a commit stores of ages. Returns (records of touched documents, runs as in `Pending.runs`,
-    the tail after it)."""
+    """Return what a commit stores of ages: (doc id keys and new records of touched documents, runs as in
+    `Pending.runs`, the tail after it). A touched document whose time is later already stays as it is."""
     runs = dict(pending.runs)
     tail, ended = (pending.tail or tail).grown(pending.count, pending.inserted_at)
     if ended is not None:
@@ -333,7 +342,8 @@ def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[
 
 
 def _left_by_all(leaving: dict[int, int], view: View) -> list[tuple[int, int]]:
-    """Return the runs of touches, as (time, first doc id), that only documents lie in that leave them."""
+    """Return the runs of touches, as (time, first doc id), that all of their documents leave; `leaving` is
+    doc id -> time of its touch."""
     left = []
     for doc_id, seen_at in leaving.items():
         end = view.run_end(seen_at, doc_id)
@@ -343,7 +353,7 @@ def _left_by_all(leaving: dict[int, int], view: View) -> list[tuple[int, int]]:
 
 
 def side_by_side(doc_ids: list[int]) -> list[tuple[int, int]]:
-    """Return (first, end) of the ranges that ascending doc ids make."""
+    """Return the ranges of consecutive ones that ascending doc ids make, as (first, exclusive end)."""
     ranges: list[tuple[int, int]] = []
     for doc_id in doc_ids:
         if ranges and ranges[-1][1] == doc_id:
@@ -359,7 +369,11 @@ EQUAL_SKETCHES = 8
 
 def fold_copies(doc_ids: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch and sample are equal to those of a stored or an
-    earlier document. Return (index in the batch -> number of its leader, leader -> new size of its group)."""
+    earlier document. Return (place in the batch -> doc id of its leader, leader -> new size of its group).
+
+    A removed leader counts while a copy of it lives. Both are empty where the index keeps shingles. At most
+    `EQUAL_SKETCHES` stored sketches are compared for each, so a copy may be missed.
+    """
     leaders: dict[int, int] = {}
     groups: dict[int, int] = {}
     if batch.kept is not None:
@@ -406,7 +420,8 @@ def removal_marks(
     """Return (doc id -> REMOVED flags to store, how many fewer copies there are).
 
     Of a group all but one are copies, whichever are left. Group sizes are counted down in `groups`; 0 means
-    that the group is gone.
+    that the group is gone: its leader gets a mark, too, so that its sketch goes. Raises CorruptIndexError
+    where the group of a copy is missing, or counts too few.
     """
     marks: dict[int, int] = {}
     given_up: list[int] = []
@@ -439,7 +454,8 @@ def removal_marks(
 
 
 def _require_unused(leaders: list[int], removed: Container[int], view: View) -> None:
-    """Refuse to give up sketches that live documents have: damaged groups count too few."""
+    """Raise CorruptIndexError where a live document outside of `removed` has the sketch of one of `leaders`,
+    which is to be given up: damaged groups count too few."""
     copies = view.directory.find_keys(COPY_TABLE, np.array(leaders, dtype=np.uint64), EVERY)
     for place, doc_id in (*enumerate(leaders), *copies):
         if doc_id not in removed and view.record(doc_id) is not None:
@@ -458,7 +474,8 @@ class _Samples:
         self._known: dict[tuple[int, bytes], bool] = {}
 
     def of(self, place: int) -> bytes:
-        """Return what two documents of equal shingles have in common."""
+        """Return bytes of the counts and the sampled shingles of the document at `place`: equal for equal
+        shingles."""
         hashes, counts = self._hashes(place), self._counts(place)
         return np.array(counts, dtype=np.uint32).tobytes() + hashes.tobytes()
 
@@ -490,7 +507,8 @@ class _Samples:
 def _twins(
     words: np.ndarray, fingerprints: np.ndarray, places: Sequence[int], samples: _Samples | None
 ) -> list[tuple[int, int]]:
-    """Return (row, earlier row) of rows that equal an earlier one, samples of their places included."""
+    """Return (row, earlier row) of rows that equal an earlier one, samples of their places included; the
+    earlier one is the first of its equals."""
     if len(fingerprints) < 2:
         return []
     # Rows whose hash no other one has are no twins, and nearly all are none; near copies share a fingerprint.

@@ -93,7 +93,8 @@ class DoneCalls:
         self._next_turn = 0
 
     def answer(self, call: bytes) -> Any:
-        """Return what a call answered; ``None`` where it was not done, or too long ago."""
+        """Return what a call answered; ``None`` where it was not done, or too long ago. Raises
+        CorruptIndexError where its note is not stored."""
         turn = self._read().get(call)
         if turn is None:
             return None
@@ -104,14 +105,15 @@ class DoneCalls:
             return decode_done(key, value)[1]
 
     def note(self, call: bytes, answer: Any) -> Note:
-        """Return the next note. Raises AnswerTooLargeError."""
+        """Return the next note, for a commit to store; it names older ones that have to go for it. Raises
+        AnswerTooLargeError."""
         turns, turn = self._read().values(), self._next_turn
         value = encode_done(turn, call, answer)
         first = turn_end(turn, value) - TURNS
         return Note(turn, call, value, list(takewhile(lambda turn: turn < first, turns)))
 
     def stored(self, note: Note) -> None:
-        """Take note that a commit has stored one."""
+        """Take note that a commit has stored this note, and removed those that it ends."""
         turns = self._read()
         for call in list(islice(turns, len(note.ends))):
             del turns[call]
@@ -119,7 +121,7 @@ class DoneCalls:
         self._next_turn = turn_end(note.turn, note.value)
 
     def forget(self) -> None:
-        """Read again what is stored, at the next question."""
+        """Drop what is known of the notes: the next question reads them again."""
         self._turns = None
 
     def _read(self) -> dict[bytes, int]:
@@ -203,7 +205,7 @@ class Writer:
     # ---- gathering ----
 
     def begin(self, max_bytes: int | None = None) -> Pending:
-        """Return an empty change, whose documents may take so many bytes of memory."""
+        """Return an empty change, whose documents may take so many bytes of memory; ``None``: any number."""
         self.read_again_if_unsure()
         manifest, now = self.manifest, current_time()
         return Pending(self._scheme, manifest.next_doc_id, now, max_bytes=max_bytes, sources=manifest.sources)
@@ -220,7 +222,11 @@ class Writer:
     def insert(
         self, pending: Pending, view: View, documents: NewDocuments, on_conflict: str
     ) -> tuple[int, int, int]:
-        """Add documents to a change; returns (inserted, replaced, skipped)."""
+        """Add documents to a change; return (inserted, replaced, skipped).
+
+        A key that is stored, or comes twice, raises KeyExistsError where `on_conflict` is "error". With
+        "skip" the first of its documents stays, with "replace" the last.
+        """
         encoded_keys = documents.encoded_keys
         committed = view.find_keys(encoded_keys, documents.key_hashes)
         all_new = not committed and (not pending.count or pending.by_key.keys().isdisjoint(encoded_keys))
@@ -252,7 +258,8 @@ class Writer:
     def remove(
         self, pending: Pending, view: View, encoded_keys: list[bytes], at_most: float | None = None
     ) -> int:
-        """Remove the documents of some keys, each given once; returns how many there were."""
+        """Remove the documents of some keys, each given once, in a change; return how many there were. Raises
+        RemovalLimitError where they are more than a share `at_most` of all, with nothing removed."""
         committed = view.find_keys(encoded_keys, key_hashes(encoded_keys))
         if at_most is not None:
             found = sum(pending.holds(key, committed.get(at)) for at, key in enumerate(encoded_keys))
@@ -262,7 +269,8 @@ class Writer:
     # ---- committing ----
 
     def prepare(self, pending: Pending, view: View, *, merging: bool = True) -> Prepared:
-        """Return everything that a commit of a change stores, with merges advanced in proportion."""
+        """Return everything that a commit of a change stores; where `merging`, with merges advanced in
+        proportion. Nothing is written."""
         self._is_unsure = True
         committed, scheme = self.manifest, self._scheme
         segments, next_segment = committed.segments, committed.next_segment
@@ -359,21 +367,23 @@ def _small_puts(
 
 
 def _removed_sketches(txn: ReadTransaction, manifest: Manifest) -> list[int]:
-    """Return the doc ids whose sketches are gone, by unsealed flags: a wrong count rewrites a segment too
-    early or late."""
+    """Return the doc ids that are marked as having no sketch any more. Seals of the marks are not checked: a
+    wrong count rewrites a segment too early or late."""
     marks = ((doc_id, flags_unverified(value)) for doc_id, value in numbered(txn.items("removed"), "removed"))
     return [n for n, flags in (*marks, *manifest.recent.marks.items()) if flags & REMOVED_SKETCH]
 
 
 def clear_unnamed(store: Store, manifest: Manifest) -> None:
-    """Take back what a merge, a compaction or a backup that was killed has left."""
+    """Delete what a merge, a compaction or a backup that was killed has left: unfinished files, the mark of a
+    compaction, and chunks of segments that the manifest does not name."""
     with store.reading() as txn:
         leftovers = _leftovers(txn, manifest)
     _clear(store, *leftovers)
 
 
 def _leftovers(txn: ReadTransaction, manifest: Manifest) -> tuple[bool, list[int]]:
-    """Return whether a compaction has left its mark, and the segments that nothing names."""
+    """Return whether a compaction has left its mark, and the ids of stored segments that the manifest does
+    not name."""
     return txn.get("meta", MOVED_KEY) is not None, unnamed_segments(txn, manifest)
 
 
@@ -390,7 +400,8 @@ def _clear(store: Store, is_marked: bool, unnamed: list[int]) -> None:
 
 
 def unnamed_segments(txn: ReadTransaction, manifest: Manifest) -> list[int]:
-    """Return the ids that values of segments are stored under and the manifest does not name, ascending."""
+    """Return the ids that values of segments are stored under and the manifest does not name, ascending.
+    Raises CorruptIndexError where keys do not ascend."""
     found, last, first = set[int](), -1, b""
     while True:
         for key, _ in txn.items("segments", first):
@@ -482,7 +493,8 @@ class Session:
                 self.reader.current(txn)  # what is damaged is refused now
 
     def writer(self) -> Writer:
-        """Return the writer. Raises ReadOnlyError when the handle only reads."""
+        """Return the writer. Raises ReadOnlyError when the handle only reads, ClosedError when it is
+        closed."""
         self.store.environment()
         if self._writer is None:
             raise read_only(self.store.path, self._is_copy).located(self.store.path)
@@ -490,8 +502,8 @@ class Session:
 
     @contextmanager
     def _locked(self) -> Iterator[Writer]:
-        """Hold the lock, a writer's; a forked child, which may have inherited it locked, learns before that
-        it has none."""
+        """Hold the writer's lock, and locate errors of the block at the index. A forked child, which may have
+        inherited it locked, learns before that it has none."""
         writer = self._require_turn()
         with self._lock:
             try:
@@ -501,7 +513,8 @@ class Session:
                 raise
 
     def _require_turn(self) -> Writer:
-        """Refuse what could wait for ever; see `_locked`."""
+        """Return the writer. Raises TransactionOpenError for another task, or a thread started inside the
+        block of a transaction: the wait for its lock could last for ever."""
         self.store.environment()
         writer, block = self._writer or self.writer(), self._open
         if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):
@@ -521,8 +534,9 @@ class Session:
         return self._open is not None
 
     def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
-        """Gather a change of the committed state, as a part of the open transaction, or make it durable by
-        itself."""
+        """Call `gather` with a view of the committed state, to fill a change, and return what it returns. The
+        change is the one of the open transaction; where none is open, a new one, which is durable at the
+        return."""
         writer = self._require_turn()
         with self._lock:  # and not `_locked`: a generator would take a twelfth of a single insert
             try:
@@ -541,8 +555,9 @@ class Session:
                 raise
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
-        """Gather a change and make it durable with a note of its answer under an id; `gather` is given the
-        answer from before, and nothing is stored where it returns just that."""
+        """Make a change as `change`, with its answer noted under an id, and return the answer. `gather` is
+        given the answer from before, or ``None``; where it returns just that, it must not have changed
+        anything."""
         with self.alone("a call that may be repeated") as writer:
             writer.read_again_if_unsure()
             before = writer.done.answer(call)
@@ -557,7 +572,8 @@ class Session:
 
     @contextmanager
     def transaction(self, max_bytes: int | None) -> Iterator[None]:
-        """Gather the changes of the block and commit them together; see `Index.transaction`."""
+        """Gather the changes of the block and commit them together at its end; after an exception none is
+        stored. Raises TransactionOpenError where one is open already; see `Index.transaction`."""
         with self._locked() as writer:
             if self._open is not None:
                 raise TransactionOpenError("a transaction is open already; transactions do not nest")
@@ -583,7 +599,8 @@ class Session:
 
     @contextmanager
     def alone(self, call: str) -> Iterator[Writer]:
-        """Give the writer for many commits of a call's own; no transaction may be open."""
+        """Hold the lock and give the writer, for many commits of a call's own. Raises TransactionOpenError
+        where a transaction is open."""
         with self._locked() as writer:
             self.require_committed(call)
             yield writer
@@ -593,7 +610,8 @@ class Session:
             return writer.prepare(pending, self.reader.committed_view(txn), merging=merging)
 
     def commit(self, writer: Writer, prepared: Prepared, pending: Pending | None = None) -> None:
-        """Make a prepared change durable; `pending` is what it was prepared from, if anything."""
+        """Make a prepared change durable; `pending` is what it was prepared from, if anything. On a full
+        disk, one that only removes is prepared again, without merging."""
         try:
             writer.commit(prepared)
         except IndexFullError:

@@ -43,7 +43,8 @@ class WriteBehind:
         self._waits = True
 
     def insert(self, records: Pairs) -> None:
-        """Store records of new documents; before all else."""
+        """Take records of new documents; comes before the other calls. Up to `_MOST_CHANGES` wait; more are
+        to be appended, and those that waited before go with them."""
         if len(records) > _MOST_CHANGES:
             self._write_records()
             self.appended.keys.extend(records.keys)
@@ -52,7 +53,7 @@ class WriteBehind:
             self._records.update(zip(map(doc_id_of, records.keys), records.values, strict=True))
 
     def touch(self, records: Puts) -> None:
-        """Store records of stored documents anew."""
+        """Replace records of stored documents: those that wait here, others in `touched`."""
         for key, record in records:
             if (doc_id := doc_id_of(key)) in self._records:
                 self._records[doc_id] = record
@@ -60,7 +61,9 @@ class WriteBehind:
                 self.touched.append((key, record))
 
     def remove(self, removed: Container[int], flags: dict[int, int]) -> None:
-        """Mark removed documents, and leaders whose record went before."""
+        """Take the marks to be stored, doc id -> flags. Those of documents in `removed`, and those that wait
+        already, wait; any other, of a leader that an earlier commit removed, comes into `others`. More than
+        `_MOST_CHANGES` marks do not wait."""
         for doc_id, its_flags in flags.items():
             if doc_id in removed or doc_id in self._marks:
                 self._marks[doc_id] = its_flags
@@ -69,7 +72,7 @@ class WriteBehind:
         self._waits = len(flags) <= _MOST_CHANGES
 
     def forget(self, doc_ids: list[int]) -> None:
-        """Remove the marks of documents of which no entry is left."""
+        """Remove the marks of documents of which no entry is left, and records that are still there."""
         for doc_id in doc_ids:
             database = "removed"
             if self._marks.pop(doc_id, None) is not None:
