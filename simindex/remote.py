@@ -40,8 +40,8 @@ class Place(NamedTuple):
 
 
 def place_of(path: str, purpose: str = "reading") -> Place:
-    """Return where a path leads. Raises MissingPackageError, and InputError where no file system has such
-    paths."""
+    """Return the file system of a URL and the path in it; nothing is read. Raises MissingPackageError, and
+    InputError where fsspec has no file system for it."""
     core = optional_module("fsspec.core", f"{path}: {purpose} a remote path", package="'simindex[remote]'")
     options: dict[str, Any] = {}
     if is_web(path) and "::" not in path:  # aiohttp would end each download after five minutes
@@ -80,7 +80,8 @@ def name_of(path: str) -> str:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Run the block; errors that it raises, ``OSError`` or `InputError`, name the remote path."""
+    """Run the block; its FileNotFoundError and PermissionError are raised again with the path, every other
+    error as `UnreachableError`, and InputError as it is."""
     try:
         yield
     except FileNotFoundError as exc:
@@ -94,7 +95,8 @@ def naming(path: str) -> Iterator[None]:
 
 
 def info(path: str) -> dict[str, Any]:
-    """Return what the file system knows of a file. Raises FileNotFoundError, and InputError for a folder."""
+    """Return what the file system knows of a file, by its own names. Raises FileNotFoundError, InputError for
+    a folder, and as `naming`."""
     system, inner = place_of(path)
     with naming(path):
         found: dict[str, Any] = system.info(inner)
@@ -113,8 +115,8 @@ def num_bytes(path: str) -> int | None:
 
 
 def version(path: str) -> list[Any]:
-    """Return what identifies a file: path, size, and the tag or time of its version, where there is
-    one."""
+    """Return what identifies a file: path, size (or ``None``), and the tag or time of its version, where
+    there is one. Raises as `info`."""
     found = info(path)
     marks = [str(found[name]) for name in _OF_A_VERSION if found.get(name) is not None]
     return [path, found.get("size"), *marks[:1]]
@@ -130,7 +132,7 @@ def exists(path: str) -> bool:
 
 
 def fitting(path: str) -> list[str]:
-    """Return what a pattern fits, by name; a path that is none, or fits nothing, as it is.
+    """Return the files that a pattern fits, by name; a path that is no pattern, or fits nothing, as it is.
 
     In a web address only "*" is a mark, for "?" begins its query.
     """

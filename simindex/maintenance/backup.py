@@ -90,7 +90,7 @@ class _Copying:
         self._reused: dict[int, int] = {}  # id of a segment -> its bytes
 
     def run(self) -> dict[str, Any]:
-        """Copy everything; returns what both reports have of it."""
+        """Copy everything to the target; returns the fields of `BackupReport` that do not depend on it."""
         self._begin()
         self._copy_ahead()
         pinned = time.monotonic()
@@ -109,7 +109,11 @@ class _Copying:
         }
 
     def _begin(self) -> None:
-        """Find what the target has already, and whether it has room for the rest."""
+        """Note which segments the target has already, and count the bytes of the rest as the total.
+
+        Raises BackupTargetError where it is of a newer state than the index, and IndexFullError where a
+        folder has no room.
+        """
         target = self._target
         held = {entry.id for entry in target.manifest.segments}
         with self._source.reading() as txn:
@@ -133,7 +137,8 @@ class _Copying:
         target.prepare(missing, small)
 
     def _copy_ahead(self) -> None:
-        """Copy the segments that are missing, without holding anything of the index between two steps."""
+        """Copy the segments that are missing, without a snapshot from one step to the next. Merges can
+        replace some meanwhile: after four rounds what is still missing is left to `run`."""
         for _ in range(_ROUNDS):
             with self._source.reading() as txn:
                 manifest = decode_manifest(stored_manifest(txn))
@@ -142,7 +147,8 @@ class _Copying:
                 return
 
     def _missing(self, manifest: Manifest) -> list[SegmentEntry]:
-        """Return the segments that are still to come, and drop those that the index has no more."""
+        """Return the segments of a manifest that are still to be copied; those copied before that are no more
+        in it are dropped from the target."""
         live = {entry.id for entry in manifest.segments}
         for segment in self._copied - live:
             self._target.drop(segment)
@@ -151,7 +157,8 @@ class _Copying:
         return [e for e in manifest.segments if e.id not in self._copied and e.id not in self._reused]
 
     def _copy(self, entry: SegmentEntry, pinned: ReadTransaction | None = None) -> bool:
-        """Copy a segment, a step at a time; False where a merge has replaced it."""
+        """Copy a segment, a step at a time, and return True; where a merge has replaced it meanwhile, drop
+        what was copied and return False."""
         try:
             self._target.take(entry, self._steps(entry, pinned))
         except _GoneError:
@@ -161,7 +168,8 @@ class _Copying:
         return True
 
     def _steps(self, entry: SegmentEntry, pinned: ReadTransaction | None) -> Iterator[Step]:
-        """Yield the values of a segment, some at a time."""
+        """Yield (pieces, their checked values) of a segment, some at a time, each read by a transaction of
+        its own if none is pinned."""
         for pieces in segment_parts(pieces_of(self._tables, entry)):
             if pinned is not None:
                 values = self._values(entry, pieces, pinned)
@@ -172,7 +180,8 @@ class _Copying:
             yield pieces, values
 
     def _values(self, entry: SegmentEntry, pieces: list[Piece], txn: ReadTransaction) -> list[bytes]:
-        """Return checked copies of values."""
+        """Return copies of values that fit their seals. Raises _GoneError where the segment is in the
+        manifest no more, CorruptIndexError where a value is damaged or missing."""
         values = []
         for piece in pieces:
             value = txn.get("segments", piece.key)

@@ -56,7 +56,12 @@ _MARGIN_BYTES = 1 << 20
 def open_folder(
     path: str | os.PathLike[str], source: Store, scheme: Scheme, header: bytes, counter: Counter
 ) -> Iterator[FolderTarget]:
-    """Open the target of a backup for a ``with`` block, at whose end a new one is in its place."""
+    """Open the target of a backup for a ``with`` block: the older backup at the path, or a new index beside
+    it, which gets the path at the end of the block.
+
+    Raises ValueError for a path inside of the index, FormatError where there are other files, and as
+    `_manifest_of_backup` where there is another index.
+    """
     folder, own = Path(os.path.realpath(local_path(path))), Path(os.path.realpath(source.path))
     if folder == own or own in folder.parents:
         raise ValueError(f"{path}: expected a folder outside of the index, found {folder}")
@@ -74,7 +79,8 @@ def open_folder(
 
 @contextmanager
 def _new(begun: Path, source: Store, header: bytes) -> Iterator[Store]:
-    """Open an empty index in a new folder."""
+    """Make an empty index with the header and the permissions of the source in a new folder, and close it at
+    the end of the block."""
     store = Store(begun, "x", permissions=permissions_of(Path(source.path), None))
     try:
         store.initialise(CONFIG_KEY, header, encode_manifest(Manifest()))
@@ -84,7 +90,8 @@ def _new(begun: Path, source: Store, header: bytes) -> Iterator[Store]:
 
 
 def _older(folder: Path, source: Store, scheme: Scheme) -> tuple[Store, Manifest]:
-    """Open an older backup, and remove what one that was killed has left in it."""
+    """Open an older backup for writing, and delete the segments that a killed one has left in it. Returns its
+    open store and its manifest; raises as `_manifest_of_backup`, with the store closed."""
     store = Store(folder, "r+")
     try:
         manifest = _manifest_of_backup(store, source, scheme)
@@ -96,7 +103,11 @@ def _older(folder: Path, source: Store, scheme: Scheme) -> tuple[Store, Manifest
 
 
 def _manifest_of_backup(store: Store, source: Store, scheme: Scheme) -> Manifest:
-    """Return the manifest of a backup of an index. Raises as `open_folder`."""
+    """Return the manifest of a backup of this source, unchanged since it was made.
+
+    Raises ConfigMismatchError where an index of other settings is in the store, and BackupTargetError for
+    another index, or one that was written to since or was not made by a backup.
+    """
     theirs = scheme_of(store, None, None)
     wanted = f"{store.path}: expected a backup of {source.path}, found"
     if theirs.identity != scheme.identity:
@@ -148,7 +159,10 @@ class FolderTarget:
             )
 
     def reuses(self, entry: SegmentEntry, digest: bytes) -> bool:
-        """Return True: the older backup has the segment. Raises BackupTargetError where it has another."""
+        """Return True: the older backup has the same segment under this id, as `digest` shows.
+
+        Raises BackupTargetError where it has another one. Not to be called for an id that it has not.
+        """
         if self._held[entry.id] == entry:
             with self._store.reading() as txn:
                 if StoredSegment(self._tables, entry, partial(txn.get, "segments")).digest() == digest:
@@ -160,7 +174,7 @@ class FolderTarget:
         )
 
     def take(self, entry: SegmentEntry, steps: Iterable[Step]) -> None:  # noqa: ARG002
-        """Store the values of a segment."""
+        """Store the values of a segment, one commit for each step."""
         for pieces, values in steps:
             items = [(piece.key, value) for piece, value in zip(pieces, values, strict=True)]
             self._store.commit(partial(WriteTransaction.put_all, database="segments", items=items))
@@ -171,11 +185,15 @@ class FolderTarget:
         self._counter.advance(num_bytes)
 
     def drop(self, segment: int) -> None:
-        """Remove the values of a segment."""
+        """Delete the values of a segment from the backup, in a commit."""
         self._store.commit(lambda txn: txn.delete_prefix("segments", segment_prefix(segment)), True)
 
     def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
-        """Make the folder the backup of a snapshot, in one commit."""
+        """Make the folder the backup of a snapshot, in one commit; a new one has got most of its records in
+        commits before, while nothing names them. `stored`: the snapshot's manifest as it lies there.
+
+        Raises CorruptIndexError where the index has an entry that fails its seal; and, after the commit,
+        where the backup has not as many records as the manifest says."""
         gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})
         with self._store.reading(buffers=False) as there:
             differences = {name: difference(name, txn.parts(name), there.parts(name)) for name in SMALL}
@@ -212,12 +230,14 @@ class FolderTarget:
 
 
 def _tail(txn: ReadTransaction, name: str, first: bytes | None) -> Iterator[Items]:
-    """Yield the checked entries of a database from a key on, about a part at a time; none for no key."""
+    """Yield the checked entries of a database from the key `first` on, in lists of about `PART_BYTES`; of
+    ``None`` nothing."""
     return checked(name, batched(txn.parts(name, first))) if first is not None else iter(())
 
 
 def _apply(txn: ReadTransaction, writing: WriteTransaction, name: str, found: Difference) -> int:
-    """Make a database of the target equal to that of the index; returns the bytes that were written."""
+    """Put and delete the entries of `found` in a database of the target, which makes it equal to that of the
+    index; returns the bytes of the values written."""
     written = 0
     for key in found.keys:
         value = txn.get(name, key)
@@ -246,7 +266,8 @@ class Difference(NamedTuple):
 
 
 def difference(database: str, index: Iterator[Items], backup: Iterator[Items]) -> Difference:
-    """Compare the entries of both, which come in order of keys, some at a time."""
+    """Return how the entries of a database differ, which come in order of keys, some at a time. Raises as
+    `_ascending`."""
     index, backup = _ascending(database, index), _ascending(database, backup)
     keys, ours, theirs = list[bytes](), Items(), Items()
     while (ours := ours or next(index, [])) and (theirs := theirs or next(backup, [])):
@@ -260,7 +281,8 @@ def difference(database: str, index: Iterator[Items], backup: Iterator[Items]) -
 
 
 def _ascending(database: str, parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield parts that follow one another, for damaged pages may lead in a circle. CorruptIndexError."""
+    """Yield the parts, and raise CorruptIndexError at one that does not begin after the last key of the one
+    before: damaged pages may lead in a circle."""
     last = b""
     for part in parts:
         if not last < part[0][0] <= part[-1][0]:

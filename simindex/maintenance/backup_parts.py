@@ -40,7 +40,7 @@ class Counter:
         self._report, self._done, self.total = report, 0, 0
 
     def advance(self, num_bytes: int) -> None:
-        """Count bytes."""
+        """Add to the bytes done, and report (done, total); the total is raised where they are more."""
         self._done += num_bytes
         self.total = max(self.total, self._done)
         if self._report is not None:
@@ -57,20 +57,21 @@ def segment_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield parts of a database. Raises CorruptIndexError where an entry fails its seal."""
+    """Yield the parts of a database unchanged. Raises CorruptIndexError where an entry fails its seal."""
     for part in parts:
         unseal_many(database, part, f"{database}, entry")
         yield part
 
 
 def batched(parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield entries that come some at a time, about `PART_BYTES` at a time."""
+    """Join lists of entries to lists of about `PART_BYTES`, the last of less."""
     filled = in_parts(parts, None, _bytes_of, PART_BYTES)
     return ([*chain.from_iterable(part.values)] for part in filled)
 
 
 def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield the entries of a database, which come in order of keys and some at a time, as parts."""
+    """Cut the entries of a database, which come in order of keys and some at a time, into the parts of a
+    backup: one ends where the first `_PREFIX_BYTES` of the keys change, or at `PART_BYTES`."""
     length = _PREFIX_BYTES[database]
     runs = chain.from_iterable(_runs(items, length) for items in parts)
     for _, alike in groupby(runs, lambda run: run[0][0][:length]):
@@ -86,7 +87,7 @@ def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
 
 
 def _runs(items: Items, length: int) -> Iterator[Items]:
-    """Yield runs of entries whose keys begin alike."""
+    """Yield runs of entries whose keys have the same first `length` bytes."""
     while items:
         end = bisect_right(items, items[0][0][:length], key=lambda item: item[0][:length])
         yield items[:end]

@@ -100,14 +100,15 @@ class StoreTarget:
         self._backup: StoredBackup | None = None
 
     def close(self) -> None:
-        """Wait for uploads that are under way."""
+        """End the upload threads, after the uploads that were begun; errors of these are not raised."""
         self._pool.shutdown()
 
     def prepare(self, segment_bytes: int, other_bytes: int) -> None:
         """Take any number of bytes: a store says it when it is full."""
 
     def reuses(self, entry: SegmentEntry, digest: bytes) -> bool:
-        """Return whether the older backup has a segment, and the store all of its parts."""
+        """Return whether the older backup has the same segment and the store all of its parts, and if so name
+        these in the new backup."""
         stored = self._held.get(entry.id)
         if stored is None or stored.digest != digest or entry not in self.manifest.segments:
             return False
@@ -119,7 +120,7 @@ class StoreTarget:
         return True
 
     def take(self, entry: SegmentEntry, steps: Iterable[Step]) -> None:
-        """Upload a segment, a part for each step."""
+        """Begin to upload a segment, a part for each step; parts that the store has are not sent again."""
         digest, parts = Digest(), list[Part]()
         for pieces, values in steps:
             digest.add(pieces, values)
@@ -127,11 +128,13 @@ class StoreTarget:
         self._segments[entry.id] = StoredSegment(entry.id, digest.value(), tuple(parts))
 
     def drop(self, segment: int) -> None:
-        """Forget the parts of a segment; `publish` removes them."""
+        """Take a segment out of the new backup; `publish` removes its parts from the store."""
         self._segments.pop(segment, None)
 
     def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
-        """Upload the small databases."""
+        """Begin to upload the small databases, and prepare the manifest that `publish` stores. `stored`: the
+        snapshot's manifest as it lies there. Raises CorruptIndexError where an entry fails its seal or
+        records are missing."""
         databases = {
             name: tuple(
                 self._upload(encode_entries(items)) for items in checked(name, cut(name, txn.parts(name)))
@@ -159,7 +162,9 @@ class StoreTarget:
         )
 
     def publish(self) -> None:
-        """Put the manifest when all parts are durable, and remove what it does not name."""
+        """Wait for the uploads, put the manifest, and then remove the parts that it does not name. Raises
+        StoreError where an upload has failed, or another process has put a manifest meanwhile; then nothing
+        is removed."""
         backup = self._backup
         assert backup is not None
         while self._under_way:
@@ -176,7 +181,8 @@ class StoreTarget:
         self._objects.remove(f"{PARTS}/{name}" for name in gone)
 
     def _upload(self, content: bytes) -> Part:
-        """Have a part uploaded, unless the store has it; waits while too many are under way."""
+        """Begin to upload a part, unless the store has it, and return its name and size; waits while too many
+        are under way. Raises as `_settle`."""
         part = part_of(content)
         if self._there.get(part.name) == part.num_bytes or part.name in self._given:
             self.reused_bytes += part.num_bytes
@@ -198,7 +204,7 @@ class StoreTarget:
 
 
 def _manifest(objects: Objects) -> bytes | None:
-    """Return the manifest in a store, as it lies there; ``None`` where there is none."""
+    """Return the bytes of the manifest object in a store; ``None`` where there is none."""
     try:
         return objects.get(MANIFEST, _MOST_MANIFEST_BYTES)
     except MissingObjectError:
@@ -211,12 +217,14 @@ def read_manifest(objects: Objects) -> StoredBackup | None:
 
 
 def read_backup(objects: Objects, content: bytes | None) -> StoredBackup | None:
-    """Return the manifest of a backup in a store from its content."""
+    """Decode the manifest of a backup in a store; ``None`` of ``None``. Raises FormatError where it is no
+    manifest of this version, CorruptIndexError where it is damaged."""
     return None if content is None else decode_backup(content, objects.uri_of(MANIFEST))
 
 
 def pieces_in(pieces: list[Piece], parts: tuple[Part, ...]) -> list[list[Piece]]:
-    """Return which pieces each part of a segment has."""
+    """Return the pieces of each part of a segment. Raises CorruptIndexError where parts of these sizes do not
+    follow from the pieces."""
     steps = [*segment_parts(pieces)]
     if [sum(piece.num_bytes for piece in step) for step in steps] != [part.num_bytes for part in parts]:
         raise CorruptIndexError(f"a backup: expected a segment of {len(steps)} parts, found others")

@@ -58,13 +58,13 @@ class _Check:
         self._sent_at = 0.0
 
     def found(self, problem: Problem) -> None:
-        """Take note of a problem."""
+        """Count a problem, and send it to the calling process unless `MOST_PROBLEMS` were sent already."""
         self._num_problems += 1
         if self._num_problems <= MOST_PROBLEMS:
             self._send({"problem": problem})
 
     def advance(self, num_bytes: int) -> None:
-        """Take note of work done; send of it now and then."""
+        """Add to the bytes done, and send ``[done, total]`` as progress if a tenth of a second has passed."""
         self._done += num_bytes
         now = time.monotonic()
         if now - self._sent_at > _PAUSE_SECONDS:
@@ -72,7 +72,8 @@ class _Check:
             self._send({"progress": [min(self._done, self._total), self._total]})
 
     def run(self) -> dict[str, int]:
-        """Check the file; returns the figures."""
+        """Check the file; each problem and the progress are sent. Returns the counts of a `CheckReport`; of
+        documents and segments 0 where the header or the manifest cannot be used."""
         for finding in self._walked.findings:
             self.found(_problem_of(finding))
         records = [tree.record for tree in self._trees.values()]
@@ -100,8 +101,8 @@ class _Check:
         return dict(self._trees[name].values()) if name in self._trees else {}
 
     def _decoded(self, kind: str, key: bytes, decode: Callable[[memoryview], Decoded]) -> Decoded | None:
-        """Return the manifest, or a value of "meta"; ``None``, and a problem, where it is missing or
-        damaged."""
+        """Return the decoded manifest, or value of "meta"; where it is missing or damaged, report a problem
+        of this kind and return ``None``."""
         try:
             if key not in self._meta:
                 raise CorruptIndexError(f"expected a {kind}, found none")
@@ -112,6 +113,9 @@ class _Check:
         return None
 
     def _scheme(self) -> Scheme | None:
+        """Return the scheme of the header; where that is damaged, of its second copy, or ``None``. Reports a
+        damaged header, and a second copy that differs from a sound one."""
+
         def decode(value: bytes | memoryview) -> Scheme:
             return scheme_of_header(decode_header(value, self._path), self._path)
 
@@ -126,7 +130,8 @@ class _Check:
         return scheme
 
     def _has_room(self, scheme: Scheme, manifest: Manifest) -> bool:
-        """Prove that the counts fit the pages of the segments, before memory is asked for by them."""
+        """Return whether the counts of the manifest fit the pages of the segments, and report it where not;
+        asked before memory is taken by these counts. True where the database of segments is missing."""
         if "segments" not in self._trees:
             return True  # that is reported already
         record = self._trees["segments"].record
@@ -141,7 +146,11 @@ class _Check:
         return expected <= found
 
     def _segments(self, manifest: Manifest) -> dict[int, dict[bytes, memoryview]]:
-        """Return the values of each live segment; other ids are of an unfinished merge or backup."""
+        """Return segment id -> key -> value for the segments of the manifest.
+
+        Keys of other ids are left out: an unfinished merge or backup has written them. Those that are no
+        segment's, or whose id no merge can have taken yet, are reported.
+        """
         values: dict[int, dict[bytes, memoryview]] = {entry.id: {} for entry in manifest.segments}
         # A later backup may be under way or broken off in an unchanged one.
         is_backup = BACKUP_KEY in self._meta and bool(
@@ -184,6 +193,7 @@ _BY_DOC_ID = ("documents", "removed", "groups")
 
 
 def _problem_of(finding: Finding) -> Problem:
+    """Return a finding of the page walk as a problem, with doc ids where its keys are doc ids."""
     first, end = finding.first, finding.end
     doc_ids = None
     if finding.database in _BY_DOC_ID:
@@ -201,7 +211,7 @@ def _problem_of(finding: Finding) -> Problem:
 
 
 def run_check(send: Send, path: str, level: str) -> dict[str, int]:
-    """Check an index; sends problems and progress, and returns the figures."""
+    """Check an index in this process: send problems and progress, and return the counts of the report."""
     with pinned_pages(path) as file:
         return _Check(path, level, send, file).run()
 
@@ -215,7 +225,7 @@ def check(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> CheckReport:
-    """Send whether an index is all right, without dying of it.
+    """Return what is wrong with an index; damage ends a process of its own at most, never the caller's.
 
     A process of its own reads one state of the index, the newest commit, past LMDB: whatever lies in the
     file, the caller gets a report. Others may read and write meanwhile; space that a writer frees is not used
@@ -232,6 +242,9 @@ def check(
     Args:
         level: "full" or "quick".
         progress: called as ``progress(done, total)`` with bytes.
+
+    Returns:
+        CheckReport; true where nothing is wrong.
 
     Raises:
         FileNotFoundError: there is no index.

@@ -43,7 +43,8 @@ class Sum:
         self._secrets = np.frombuffer(os.urandom(16), dtype=np.uint64)
 
     def of(self, keys: np.ndarray, doc_ids: np.ndarray) -> int:
-        """Return the sum of entries, modulo 2**64: uint64 keys, and doc ids of any width."""
+        """Return the sum of the hashes of entries (uint64 keys, doc ids of any width), modulo 2**64; 0 of
+        none. Sums of parts add up to that of the whole, in any order."""
         parts = range(0, len(keys), _AT_ONCE)
         return sum(self._of(keys[n : n + _AT_ONCE], doc_ids[n : n + _AT_ONCE]) for n in parts) % 2**64
 
@@ -95,7 +96,7 @@ class Documents:
 
     @property
     def are_doc_ids_known(self) -> bool:
-        """Whether a doc id without record and mark has neither."""
+        """Whether every record and mark could be read, so that an id found in neither is surely unknown."""
         return self.is_whole and self.are_marks_whole
 
     # ---- marks and groups ----
@@ -103,7 +104,8 @@ class Documents:
     def _decoded(
         self, kind: str, name: str, decode: Callable[[int, bytes], int]
     ) -> tuple[dict[int, int], bool]:
-        """Return the values of a small database by doc id, and whether these are all."""
+        """Return doc id -> value of a small database, and whether all could be read; damaged ones are
+        reported and left out."""
         values: dict[int, int] = {}
         is_whole = self._is_whole(name)
         for doc_id, value in self._numbered(kind, name):
@@ -118,6 +120,8 @@ class Documents:
         return all(name in self._trees and self._trees[name].is_whole for name in names)
 
     def _numbered(self, kind: str, name: str) -> Iterator[tuple[int, bytes]]:
+        """Yield (doc id, value) of a database, none if it is missing; keys that are no doc ids are reported
+        and left out."""
         for key, value in self._trees[name].values() if name in self._trees else ():
             try:
                 yield doc_id_of(key), bytes(value)
@@ -125,14 +129,15 @@ class Documents:
                 self._found(Problem(kind, str(exc), name, first_key=key.hex()))
 
     def _report(self, kind: str, database: str, message: str, doc_id: int, last: int | None = None) -> None:
-        """Report one document, or those from a doc id to the last."""
+        """Report one document, or those from a doc id to `last`, which is included."""
         end = int(doc_id if last is None else last) + 1
         self._found(Problem(kind, message, database, doc_ids=(int(doc_id), end)))
 
     # ---- records ----
 
     def check_records(self, advance: Callable[[int], None]) -> None:
-        """Read every record, and prove what follows from all of them; calls `advance` with bytes."""
+        """Read every record into `live`, and report what is wrong: records, their doc ids, and, if all could
+        be read, counts, keys, groups and ages, too. Calls `advance` with the bytes read."""
         self.is_whole = self._is_whole("documents")
         for entries in self._trees["documents"].entries() if "documents" in self._trees else ():
             for first in range(0, len(entries), _AT_ONCE):
@@ -151,6 +156,7 @@ class Documents:
             self._check_ages(self._trees["ages"])
 
     def _read(self, tree: Tree, entries: np.ndarray) -> None:
+        """Add the records of these entries to `live`; keys that are no doc id yet given are reported."""
         doc_ids = doc_ids_of(entries["octets"])
         is_doc_id = (entries["key_bytes"] == DOC_ID_KEY_BYTES) & (
             doc_ids < np.uint64(self._manifest.next_doc_id)
@@ -168,7 +174,8 @@ class Documents:
         self._take(doc_ids, values)
 
     def _take_recent(self, recent: Recent) -> None:
-        """Take the records that wait, and leave out those whose marks do; every mark is of a record."""
+        """Add the records that wait in the manifest to `live`, then take out those with a removal mark that
+        waits there; a waiting mark without a record is reported, if all records could be read."""
         self._take(np.array([*recent.records], dtype=np.uint64), [*recent.records.values()])
         is_marked = np.isin(self.live["doc_ids"], [*recent.marks])
         if self.is_whole:
@@ -177,7 +184,8 @@ class Documents:
         self.live = self.live[~is_marked]
 
     def _take(self, doc_ids: np.ndarray, values: list[bytes]) -> None:
-        """Take what records say."""
+        """Decode records and append what they say to `live`; damaged ones are reported and left out, and
+        `is_whole` becomes False."""
         records = decode_records(doc_ids, values, self._scheme.config.keep_shingles)
         for place, error in records.errors:
             self.is_whole = False
@@ -190,13 +198,13 @@ class Documents:
             rows[name] = getattr(records, name)
 
     def of(self, entry: SegmentEntry) -> np.ndarray:
-        """Return the live documents in the range of a segment."""
+        """Return the live documents (DOCUMENT, by doc id) in the range of a segment."""
         first, end = np.searchsorted(self.live["doc_ids"], [entry.base, entry.base + entry.span])
         return self.live[first:end]
 
     def _check_places(self) -> None:
-        """Report records whose number lies in no segment, and records of numbers that are marked as
-        removed."""
+        """Report live documents whose doc id has a removal mark (each), or lies in no segment's range (all in
+        one problem)."""
         doc_ids, segments = self.live["doc_ids"], self._manifest.segments
         for doc_id in doc_ids[np.isin(doc_ids, list(self.marks))].tolist():
             self._report("record", "documents", "expected no record of a removed doc id, found one", doc_id)
@@ -209,7 +217,9 @@ class Documents:
     # ---- what follows from all of them ----
 
     def _check_ages(self, tree: Tree) -> None:
-        """Report every live document that lies in no run of ages, or in a run that is younger than it."""
+        """Report damaged runs of ages, and, if the tree is whole, live documents that are in no run as old as
+        they are, and those older than a run that they lie in: one problem each, from the first to the last.
+        """
         # One whose touch is lost, as of an older page, is older than the run of that touch.
         runs, broken = runs_of(tree, self._manifest)
         for stored, message in broken:
@@ -228,7 +238,7 @@ class Documents:
             self._report("age", "documents", message, early[0], early[-1])
 
     def _check_keys(self) -> None:
-        """Prove that no two live documents have the same key."""
+        """Report each live document whose key, not only its hash, a document before it has."""
         doc_ids, hashes = self.live["doc_ids"], self.live["key_hashes"]
         order = np.argsort(hashes, kind="stable")
         is_twin = hashes[order[1:]] == hashes[order[:-1]]
@@ -248,7 +258,9 @@ class Documents:
             seen[type(key), key] = doc_id
 
     def _check_groups(self) -> None:
-        """Prove that groups count the live documents that share a sketch."""
+        """Report groups whose stored size is not their number of live documents, the leader included if it
+        lives; marks with flag 1 without a group, or without it though there is one; and, with a shingle
+        table, copies of different counts of shingles."""
         leaders = self.live["leaders"]
         found, counts = np.unique(leaders[leaders != NO_LEADER], return_counts=True)
         expected = dict(zip(found.tolist(), counts.tolist(), strict=True))
@@ -270,7 +282,9 @@ class Documents:
                 self._report("mark", "removed", message, doc_id)
 
     def _check_samples_of_copies(self, owners: np.ndarray, leaders: np.ndarray) -> None:
-        """Prove that records of copies have the counts of one sample; those that rows estimate may differ."""
+        """Report each leader in whose group the records differ in their counts of distinct or sampled
+        shingles: they share one sample. `owners`: of each live document its leader, or itself; `leaders`: of
+        all groups. Only for an index with a shingle table; else the counts are estimates, and may differ."""
         counts_of = np.stack([owners, self.live["num_shingles"], self.live["num_sampled"]])
         of_groups = np.unique(counts_of[:, np.isin(owners, leaders)], axis=1)[0]
         for leader in distinct(of_groups[1:][of_groups[1:] == of_groups[:-1]]).tolist():
@@ -278,7 +292,8 @@ class Documents:
             self._report("group", "documents", message, leader)
 
     def _check_counts(self) -> None:
-        """Report counts in the manifest that differ from what is stored."""
+        """Report the manifest's counts of documents and copies where they differ from the records, and a
+        manifest that does not say what signatures were made of though some are stored."""
         manifest = self._manifest
         leaders = self.live["leaders"][self.live["leaders"] != NO_LEADER]
         # One document of a group, its leader if that lives, is no copy.
@@ -297,7 +312,8 @@ class Documents:
 
 
 def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes, str]]]:
-    """Return the runs of ages, and the keys of those that are damaged with what is wrong."""
+    """Return the runs of ages, the manifest's newest first if it has one, then by key; and (key, message) of
+    each damaged one."""
     runs = [manifest.tail] if manifest.tail.first < manifest.tail.end else []
     broken: list[tuple[bytes, str]] = []
     for stored, value in tree.values():
@@ -309,7 +325,8 @@ def runs_of(tree: Tree, manifest: Manifest) -> tuple[list[Run], list[tuple[bytes
 
 
 def times_of_runs(runs: list[Run], doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times of the oldest and newest run of each document (ascending doc ids), bounds for none."""
+    """Return the times of the oldest and of the newest run that each document lies in (ascending doc ids):
+    int64, and for one in no run the largest and the smallest int64."""
     runs = sorted(runs, key=lambda run: -run.time)
     ends = np.searchsorted(doc_ids, np.array([run[1:] for run in runs], dtype=np.int64).reshape(-1, 2))
     oldest = np.full(len(doc_ids), np.iinfo(np.int64).max)

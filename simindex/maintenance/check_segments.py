@@ -60,7 +60,7 @@ class Numbers:
         self.leads = np.isin(self.documents["doc_ids"], copies["leaders"])
 
     def places(self, doc_ids: np.ndarray) -> np.ndarray:
-        """Return where doc ids are among them, -1 for others."""
+        """Return the index of each relative doc id in `doc_ids`, -1 for those that are not there."""
         if not len(self.doc_ids):
             return np.full(len(doc_ids), -1)
         at = np.minimum(np.searchsorted(self.doc_ids, doc_ids), len(self.doc_ids) - 1)
@@ -76,7 +76,7 @@ class _Seen:
         self._strangers = [np.empty(0, dtype=np.int64)]
 
     def take(self, doc_ids: np.ndarray) -> np.ndarray:
-        """Take entries; returns which of them are of live documents."""
+        """Count entries, given by their relative doc ids; returns for each whether its document is live."""
         places = self._known.places(doc_ids)
         is_live = places >= 0
         np.add.at(self.counts, places[is_live], 1)
@@ -86,12 +86,12 @@ class _Seen:
 
     @property
     def is_seen(self) -> np.ndarray:
-        """Which known doc ids were named."""
+        """For each known doc id whether an entry named it."""
         return self.counts > 0
 
     @property
     def strangers(self) -> np.ndarray:
-        """The other doc ids, each once."""
+        """The doc ids that entries named and that are not known, ascending, each once."""
         return distinct(np.concatenate(self._strangers))
 
     @property
@@ -100,7 +100,7 @@ class _Seen:
         return not (self.counts > 1).any() and len(self.strangers) == sum(map(len, self._strangers))
 
     def holds(self, doc_ids: np.ndarray) -> np.ndarray:
-        """Return which doc ids were named."""
+        """Return for each of these doc ids, known or not, whether an entry named it."""
         places = self._known.places(doc_ids)
         found = places >= 0
         found[found] = self.counts[places[found]] > 0
@@ -133,7 +133,8 @@ class Agreement:
         self._of_sketches = [0] * self._tables.count
 
     def take(self, table: int, keys: np.ndarray, entries: np.ndarray) -> None:
-        """Take entries of a sorted table."""
+        """Count entries (relative doc ids) of a sorted table by document, and add them to the table's sum; of
+        keys and copies only those of live documents, and of the shingle table no sum."""
         if self._is_of_shingles(table):
             top = np.uint64(sample_top(self._scheme.config.containment))
             self._shingles.take(entries)
@@ -146,7 +147,8 @@ class Agreement:
         self._sum[table] = (self._sum[table] + self._sums.of(keys, entries)) % 2**64
 
     def end(self, table: int, *, is_whole: bool) -> None:
-        """Finish a sorted table."""
+        """Compare a sorted table, all of whose entries were taken, with the records. Nothing is compared
+        where some could not be read (`is_whole`); permutation and band tables are compared in `finish`."""
         self._is_whole[table] = is_whole
         if is_whole and self._is_of_shingles(table):
             self._compare_samples(self._tables.name(table))
@@ -173,8 +175,8 @@ class Agreement:
         return self._tables.has_shingles and table == self._tables.shingle_table
 
     def _compare_samples(self, name: str) -> None:
-        """Report documents that have more or fewer entries in the shingle table, which `name` names, than
-        their records say."""
+        """Report entries of unknown doc ids in the shingle table, of this name; and, if all records could be
+        read, live and leading documents with more or fewer entries, or sampled ones, than records say."""
         self._require_known(self._shingles, name)
         if not self._documents.is_whole:
             return
@@ -189,18 +191,19 @@ class Agreement:
             message = f"expected the sampled shingles that records speak of, found others in {len(wrong)}"
             self._differ(message, name, wrong)
 
-    def take_sketches(self, words: np.ndarray, fingerprints: np.ndarray, rows: np.ndarray) -> None:
-        """Take rows of the sketch column; the sorted tables have come before."""
-        self._seen[self._tables.count].take(rows)
+    def take_sketches(self, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray) -> None:
+        """Count a part of the sketch column, and add the entries that follow from it to the sums that the
+        band and permutation tables should have. All sorted tables must have been taken before."""
+        self._seen[self._tables.count].take(doc_ids)
         for first, _, bit in self._kinds():
-            has = self._seen[first].holds(rows)
-            doc_ids = rows[has]
+            has = self._seen[first].holds(doc_ids)
+            own = doc_ids[has]
             if bit == HAS_SIGNATURE:
                 columns = words[has].T
             else:
                 columns = self._scheme.plan.permute(np.ascontiguousarray(fingerprints[has]))
             for table, column in enumerate(columns, first):
-                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), doc_ids)
+                total = self._of_sketches[table] + self._sums.of(np.ascontiguousarray(column), own)
                 self._of_sketches[table] = total % 2**64
 
     def _kinds(self) -> Iterator[tuple[int, int, int]]:
@@ -212,7 +215,8 @@ class Agreement:
             yield tables.first_permutation, tables.permutations, HAS_FINGERPRINT
 
     def finish(self, *, is_whole: bool) -> None:
-        """Compare the tables with the sketches, and the sketches with the records."""
+        """Compare the sketch column with the records, and with the sums of the tables that could be read to
+        their ends; nothing where the column itself could not (`is_whole`)."""
         tables = self._tables
         seen = self._seen[tables.count]
         if not is_whole:
@@ -230,7 +234,7 @@ class Agreement:
         self._check_leaders(seen)
 
     def _look_for_strangers(self, seen: _Seen, name: str) -> None:
-        """Prove that doc ids are known, and named once at most."""
+        """Report doc ids that are named more than once, and ones that are not known."""
         if not seen.are_once:
             self._differ("expected a document once at most, found some twice", name, None)
         self._require_known(seen, name)
@@ -242,8 +246,8 @@ class Agreement:
             self._differ(message, name, strangers)
 
     def _compare_presence(self, bits: int, table: int) -> None:
-        """Report documents that are in a table though their records do not say so, or are missing from it;
-        copies are in none."""
+        """Report documents that are in a table though their records have none of these bits, or are missing
+        from it though they have; copies belong in none. Nothing if not all records could be read."""
         if not self._documents.is_whole:
             return
         doc_ids, is_seen = self._doc_ids, self._seen[table].is_seen
@@ -255,7 +259,7 @@ class Agreement:
                 self._differ(message, self._tables.name(table), doc_ids.doc_ids[wrong])
 
     def _check_leaders(self, seen: _Seen) -> None:
-        """Prove that the sketch that a group shares is there."""
+        """Report the leaders in this segment of groups of copies that have no sketch in the column."""
         base, end = self._entry.base, self._entry.base + self._entry.span
         leaders = np.array([n - base for n in self._documents.groups if base <= n < end], dtype=np.int64)
         gone = ~seen.holds(leaders)
@@ -299,7 +303,8 @@ class SegmentCheck:
     # ---- what is stored at all ----
 
     def check_values(self) -> None:
-        """Prove that there are the values that the manifest names, each of its length."""
+        """Report values of the segment that are missing or of a wrong length, and stored ones under its id
+        that are not part of it. Their content is not read."""
         for piece in self._stored.missing():
             value = self._values.get(piece.key)
             found = "nothing" if value is None else f"{len(value)} bytes"
@@ -311,7 +316,8 @@ class SegmentCheck:
 
     def check_tables(self, documents: Documents, sums: Sum, advance: Callable[[int], None]) -> None:
         """Compare the segment's tables and sketch column with its records, and with tables written anew from
-        them; each disagreement is reported. `advance` gets the bytes that were read."""
+        them; each disagreement is reported, and what `check_values` reports. `advance` gets the bytes read.
+        Of a segment of one value that is missing or damaged, only that is reported."""
         self.check_values()
         stored = self._stored
         if not self._entry.chunked and stored.missing():
@@ -346,13 +352,15 @@ class SegmentCheck:
         proof.finish(is_whole=len(stored.errors) == before)
 
     def _blocks(self, errors: list[CorruptIndexError]) -> None:
+        """Report the blocks of these errors."""
         for error in errors:
             if error.block is not None:  # a chunk that is missing is reported already
                 message = "expected entries that fit their seal and ascend, found others"
                 self._report(message, error.table, chunk=error.chunk, block=error.block)
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
-        """Prove that entries written once more are what is stored."""
+        """Report stored values that have other bytes than `puts`, which were written anew. Nothing is
+        compared where not all entries could be read; missing values are reported already."""
         if not is_whole:
             return
         for key, value in puts:
@@ -364,7 +372,8 @@ class SegmentCheck:
             )
 
     def differ(self, message: str, table: str, doc_ids: np.ndarray | None = None) -> None:
-        """Report a table that does not agree with what it follows from; doc ids: relative, of documents."""
+        """Report a disagreement of a table, with the range of the relative doc ids concerned; of the whole
+        segment where there are none."""
         if doc_ids is None or not len(doc_ids):
             self._report(message, table)
             return
@@ -373,5 +382,5 @@ class SegmentCheck:
 
 
 def _are_equal(stored: memoryview, value: bytes) -> bool:
-    """Compare bytes; a memoryview does so one by one, at a twentieth of the speed."""
+    """Return whether the bytes are the same; a memoryview would compare at a twentieth of the speed."""
     return bool(np.array_equal(np.frombuffer(stored, dtype=np.uint8), np.frombuffer(value, dtype=np.uint8)))

@@ -25,7 +25,8 @@ from simindex.queries.scheme import Scheme
 
 
 def sketch_rows(bands: int) -> np.dtype[np.void]:
-    """Return the type of sketches that were saved: an absolute doc id, and whether its seal is lost."""
+    """Return the dtype of a saved sketch: absolute doc id, band words, fingerprint, and `by_tables`: whether
+    its seal is lost and the tables vouch for it."""
     fields = ("doc_id", "i8"), ("words", "u8", (bands,)), ("fingerprint", "u8"), ("by_tables", "?")
     return np.dtype([*fields], align=True)
 
@@ -55,11 +56,13 @@ class SegmentRemains:
             self.is_key_table_whole = len(doc_ids) == self._entry.num_keys
 
     def missing(self) -> list[Piece]:
-        """Return the chunks of tables and sketches, or the one value, that are not there."""
+        """Return the chunks of tables and sketches, or the one value, that are missing or of a wrong
+        length."""
         return [piece for piece in self._stored.missing() if piece.column is None or piece.column.page_bytes]
 
     def adopt(self, piece: Piece, pages: memoryview) -> bool:
-        """Take pages for a missing value where a block, or the one value, fits its seal; whether it does."""
+        """Take the begin of these pages for a missing value if its seal, or that of one of its blocks, fits;
+        returns whether it does. A segment's one value is kept for `rows` even if it does not."""
         value = pages[: piece.num_bytes]
         if len(value) < piece.num_bytes:
             return False
@@ -73,21 +76,25 @@ class SegmentRemains:
         return True
 
     def _table(self, table: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys and relative doc ids, int64, of the entries of a table whose seals fit."""
+        """Return keys (uint64) and relative doc ids (int64) of the entries of a table whose seals fit. Raises
+        CorruptIndexError where the segment's one value is damaged or missing."""
         parts = [(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))]
         parts += [(keys, doc_ids.astype(np.int64)) for keys, doc_ids in self._stored.entries(table)]
         keys, doc_ids = map(np.concatenate, zip(*parts, strict=True))
         return keys, doc_ids
 
     def samples(self, earlier: SegmentSamples, leaders: Iterable[int]) -> SegmentSamples:
-        """Return the entries of the shingle table whose seals fit, and those of earlier leaders."""
+        """Return the entries of the shingle table whose seals fit, and from `earlier` those of these
+        leaders."""
         entries = () if self.is_lost else self._stored.entries(self._tables.shingle_table)
         return SegmentSamples(self._entry.base, entries, earlier, leaders)
 
     # ---- rows ----
 
     def rows(self, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-        """Return the `sketch_rows` that can be had, in order, for records of known doc ids and key hashes."""
+        """Return the sketches of the segment that can be saved, of dtype `sketch_rows`, one a document, by
+        doc id. `known`, `hashes`: doc ids and key hashes of the records that are left, to tell whether a
+        damaged value is this segment's."""
         found = self._confirmed(known, hashes) if self.is_lost else self._of_chunks()
         rows = np.concatenate([np.empty(0, dtype=sketch_rows(self._tables.bands)), *found])
         _, last = np.unique(rows["doc_id"][::-1], return_index=True)  # of one doc id the last
@@ -103,8 +110,13 @@ class SegmentRemains:
         return rows
 
     def _of_chunks(self) -> list[np.ndarray]:
-        """Return the sketches of the sound blocks; where one is not, all that the tables have come before
-        them, some of the same documents."""
+        """Return arrays of `sketch_rows` of a segment of chunks. A document can be in several of them, and
+        then the last counts.
+
+        Where every block is sound, these are the sketches of the blocks. Else all sketches that the tables
+        know whole come first, then those of sound blocks, and of blocks that fit their seals once what the
+        tables know is put into them.
+        """
         by_tables: _ByDocId | None = None
         found = list[np.ndarray]()
         for key, chunk in self._stored.chunks(self._tables.count):
@@ -123,7 +135,8 @@ class SegmentRemains:
         return self._rows(chunk.doc_ids[rows], chunk.words[rows], chunk.fingerprints[rows])
 
     def _confirmed(self, known: np.ndarray, hashes: np.ndarray) -> list[np.ndarray]:
-        """Return the sketches of a damaged segment of one value that its tables confirm."""
+        """Return one array of the sketches that its tables confirm in a damaged segment of one value; no
+        array where the value is missing or, by its keys, another segment's."""
         value = self._values.get(whole_segment_key(self._entry.id))
         whole = None if value is None else read_whole_segment(self._tables, self._entry, value)
         if whole is None or not _is_of(whole.tables[KEY_TABLE], self._entry.base, known, hashes):
@@ -152,12 +165,14 @@ class _ByDocId:
             self._values[at, column], self._has[at, column] = keys, True
 
     def whole(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return doc ids, words and fingerprints of the sketches of which everything is known."""
+        """Return relative doc ids, words and fingerprints of the sketches of which the tables have every
+        word, and the fingerprint."""
         is_whole = self._has.all(axis=1)
         return self._doc_ids[is_whole], self._values[is_whole, :-1], self._values[is_whole, -1]
 
     def put_into(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with all that is known in the place of what it says."""
+        """Return a copy of a chunk of sketches in which each word and fingerprint that the tables know
+        replaces the stored one; the rest stays."""
         if not len(self._doc_ids):
             return chunk
         at = np.searchsorted(self._doc_ids, chunk.doc_ids)
@@ -240,7 +255,8 @@ class _Table:
         self.doc_id_sectors = np.append((_address(doc_ids) + 4 * first) // _SECTOR, 0)
 
     def places(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which doc ids it has, and their places in `keys`."""
+        """Return which of these doc ids the table has (bool), and the index of each in `keys`; that of the
+        zero at the end for one that it has not."""
         at = np.searchsorted(self.doc_ids, doc_ids)
         has: np.ndarray = np.equal(np.append(self.doc_ids, -2)[at], doc_ids)
         return has, np.where(has, at, len(self.doc_ids))
@@ -251,7 +267,8 @@ def _address(array: np.ndarray) -> int:
 
 
 def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, doc_ids: np.ndarray, hashes: np.ndarray) -> bool:
-    """Whether an eighth of a key table fits the records that it names: of another segment's nothing does."""
+    """Return whether an eighth of the entries of a key table have the doc id and hash of a record; in one of
+    another segment none has. False without records."""
     if not len(doc_ids):
         return False
     found = table[1].astype(np.int64) + base
@@ -261,7 +278,8 @@ def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, doc_ids: np.ndarray,
 
 
 def _unpermuted(scheme: Scheme, table: int, keys: np.ndarray) -> np.ndarray:
-    """Return fingerprints from keys of a permutation table."""
+    """Return the fingerprints whose bits a permutation table, the `table`-th from 0, has permuted to these
+    keys."""
     places = scheme.plan.permute(np.uint64(1) << np.arange(64, dtype=np.uint64))[table]
     found = np.zeros(len(keys), dtype=np.uint64)
     for bit, there in enumerate(places):

@@ -63,7 +63,14 @@ def saved_documents(
     prints: np.ndarray,
     samples: Samples | None,
 ) -> NewDocuments:
-    """Return stored documents, and those sketches that are left, to be stored again with their times."""
+    """Return the documents of these records, to be stored again with their times and sketches.
+
+    Args:
+        sources: what the signatures were made of, as in a manifest.
+        has: bool for each record, whether its sketch is left; the others are without one, and without kept
+            shingles.
+        words, prints: band words and fingerprints of those alone.
+    """
     config = scheme.config
     sketches = SketchBatch(len(records.keys), config.num_perm, config.keep_shingles > 0, None)
     sketches.samples = samples
@@ -93,7 +100,8 @@ def saved_documents(
 def store_documents(
     session: Session, documents: NewDocuments, on_conflict: str = "replace"
 ) -> tuple[int, int, int]:
-    """Store documents in one commit, with their times; returns (inserted, replaced, skipped)."""
+    """Store documents in one commit, with their times; returns (inserted, replaced, skipped). Nothing is
+    stored of documents that have no times."""
     if documents.times is None or not len(documents):
         return 0, 0, 0
     seen_at = documents.seen_at or [None] * len(documents)
@@ -110,7 +118,7 @@ def store_documents(
 
 
 def _runs_of_touches(documents: NewDocuments, doc_ids: np.ndarray) -> dict[tuple[int, int], int]:
-    """Return the runs that touched documents lie in beside those of their commit, as `Pending.runs`."""
+    """Return the runs of ages of touched documents: (time of the touch, first doc id) -> exclusive end."""
     touched: dict[int, list[int]] = {}
     for doc_id, last in zip(doc_ids.tolist(), documents.seen_at or (), strict=True):
         if last is not None:
@@ -121,8 +129,9 @@ def _runs_of_touches(documents: NewDocuments, doc_ids: np.ndarray) -> dict[tuple
 def making(
     folder: Path, work: str, config: Config, layout: Layout, sources: Iterable[str]
 ) -> AbstractContextManager[Session]:
-    """Make a new index of others for a ``with`` block; see `work_folder`. From its first byte on it can be
-    read by no more users than each of them."""
+    """Make an empty index beside a folder for a ``with`` block, which gives its session; the index gets the
+    folder's name at the end, see `work_folder`. From its first byte on no user can read it who cannot read
+    each of the `sources`, the paths of the indexes that its documents come from."""
 
     @contextmanager
     def opened(begun: Path) -> Iterator[Session]:
@@ -150,7 +159,11 @@ class Source:
             self.manifest = session.reader.committed_view(txn).manifest
 
     def batches(self) -> Iterator[NewDocuments]:
-        """Yield all documents in order of insertion, in batches."""
+        """Yield all documents with their sketches, in order of insertion, up to 20,000 at a time.
+
+        Raises CorruptIndexError where a record or sketch is damaged or the count is not the manifest's, and
+        SimIndexError as `_require_unchanged`.
+        """
         count, first = 0, b""
         while True:
             try:
@@ -171,7 +184,8 @@ class Source:
             raise damaged(f"{self.path}: expected {self.manifest.num_documents} documents, found {count}")
 
     def _doc_ids(self, keys: list[bytes], first: bytes) -> np.ndarray:
-        """Return the doc ids of records from their keys, from `first` on; CorruptIndexError: no such ones."""
+        """Return the doc ids in the database keys of records, uint64. Raises CorruptIndexError where they do
+        not ascend from the key `first` on, or were not given yet."""
         are_doc_ids = keys[0] >= first and set(map(len, keys)) == {DOC_ID_KEY_BYTES}
         octets = np.frombuffer(b"".join(keys), dtype=np.uint8)
         doc_ids = doc_ids_of(octets.reshape(len(keys), -1)) if are_doc_ids else octets
@@ -185,6 +199,8 @@ class Source:
     def _documents(
         self, txn: ReadTransaction, view: View, doc_ids: np.ndarray, values: list[bytes]
     ) -> NewDocuments:
+        """Return the documents of these records, with their sketches read from the segments;
+        CorruptIndexError where one is damaged."""
         records = decode_records(doc_ids, values, self.config.keep_shingles)
         for _, error in records.errors:
             raise error
@@ -199,7 +215,8 @@ class Source:
         return saved_documents(records, self.scheme, self.manifest.sources, has, words, prints, samples)
 
     def _require_unchanged(self, manifest: Manifest) -> None:
-        """Numbers are never given twice, so the same documents are there where both figures are the same."""
+        """Raise SimIndexError unless the documents are those that were there when the index was opened: doc
+        ids are never given twice, so next doc id and number of documents show it."""
         known = self.manifest
         if (manifest.next_doc_id, manifest.num_documents) != (known.next_doc_id, known.num_documents):
             raise SimIndexError(
@@ -210,7 +227,8 @@ class Source:
 
 
 def _next_records(txn: ReadTransaction, manifest: Manifest, first: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Return keys and values of the next records, a batch of them or fewer."""
+    """Return the database keys and the values of the records from the key `first` on, up to a batch; two
+    empty lists at the end."""
     records = stored_records(txn, manifest, first)
     part = next(in_parts(records, BATCH, lambda record: len(record[1])), None)
     found = [] if part is None else part.values
@@ -219,7 +237,7 @@ def _next_records(txn: ReadTransaction, manifest: Manifest, first: bytes) -> tup
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
-    """Open an index for a ``with`` block, to read one snapshot of it."""
+    """Open an index for a ``with`` block, to read one snapshot of it; errors of the index name its path."""
     store = Store(path, "r", pinned=True)
     try:
         try:
@@ -304,6 +322,7 @@ def merge(
 
 
 def _require_alike(sources: list[Source]) -> None:
+    """Raise ConfigMismatchError where sources differ in their settings, or in what signatures are made of."""
     first, held = sources[0], 0
     for other in sources:
         differing = differing_fields(first.config, other.config)
@@ -391,7 +410,8 @@ def _config_of(
     simhash: SimHashConfig | Literal["stored"] | None,
     containment: int | None,
 ) -> Config:
-    """Return the settings of the new index. Raises as `resketch`."""
+    """Return the settings of the new index, from the arguments of `resketch`. Raises ConfigMismatchError
+    where they ask for more than stored sketches have, ValueError where they are out of range."""
     rows = stored.num_perm if num_perm is None else num_perm
     prints = stored.simhash if simhash == "stored" else simhash
     kept = stored.keep_shingles if rows else 0
@@ -428,7 +448,8 @@ def _config_of(
 
 
 def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
-    """Return documents with what is left of their sketches. Raises ValueError where nothing is."""
+    """Return documents with sketches cut down to other settings: fewer rows, a coarser sample, one half
+    alone. Raises ValueError where nothing is left of a sketch."""
     old = documents.sketches
     sketches = SketchBatch(len(old), config.num_perm, config.keep_shingles > 0, None)
     halves = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)

@@ -68,12 +68,12 @@ class Objects:
             return bytes(self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1))
 
     def put(self, name: str, content: bytes) -> None:
-        """Store an object whole, in the place of another."""
+        """Store an object whole; one of the same name is replaced."""
         with self._naming(name):
             self._system.pipe_file(f"{self._path}/{name}", content)
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the names in a folder, with the bytes of their objects."""
+        """Return name in the folder -> bytes of its objects; {} where there is no such folder."""
         top = f"{self._path}/{folder}"
         with self._naming(folder):
             self._system.invalidate_cache()
@@ -92,8 +92,8 @@ class Objects:
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Run the block; any error of fsspec's file system is raised as a StoreError that names the
-        object."""
+        """Run the block; a FileNotFoundError in it is raised as MissingObjectError, and any other error but
+        SimIndexError as StoreError, both with the uri of this object."""
         try:
             yield
         except SimIndexError:
@@ -145,7 +145,8 @@ class _Folder:
 
 
 def _make_folders(folder: Path, permissions: int | None) -> None:
-    """Make a folder and those above it, durable; who may read files of these permissions may enter it."""
+    """Make a folder, and those above it that are missing, durable. Users who may read files of these
+    permissions may enter the new ones; ``None``: as the umask has it."""
     if folder.is_dir():
         return
     _make_folders(folder.parent, permissions)

@@ -105,7 +105,8 @@ class Salvage:
         )
 
     def manifest(self, where: str) -> Manifest:
-        """Return the newest manifest that is left. Raises CorruptIndexError where none is."""
+        """Return the newest sound manifest: that of a tree, or, with a note, one on a page that no tree
+        reaches. Raises CorruptIndexError where none is left."""
         found: list[tuple[bool, Manifest]] = []
         for is_reached, value in self._named(MANIFEST_KEY):
             with suppress(CorruptIndexError):
@@ -122,7 +123,8 @@ class Salvage:
         return manifest
 
     def _named(self, name: bytes) -> Iterator[tuple[bool, bytes]]:
-        """Yield whether a tree still reaches them, and the values under a name."""
+        """Yield (whether a tree still reaches it, value) of each value under a key, also of older states on
+        pages that no tree reaches; not proven yet."""
         reached = chain(self.reached("meta"), self.reached(MAIN))
         unreached = chain(self._scanned(self._orphans), self._scanned(self._free))
         for is_reached, parts in ((True, reached), (False, unreached)):
@@ -131,25 +133,28 @@ class Salvage:
                     yield is_reached, bytes(value)
 
     def _scanned(self, pages: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the entries of those pages that are sound leaves."""
+        """Yield the entries (keys, and where their values lie) of those of the pages that are sound leaves,
+        some at a time."""
         for first in range(0, len(pages), _PAGES_AT_ONCE):
             nodes, _ = read_nodes(self.file, pages[first : first + _PAGES_AT_ONCE], are_leaves=True)
             if len(nodes):
                 yield entries_of(self.file, nodes)
 
     def reached(self, database: str) -> Iterator[np.ndarray]:
-        """Yield the entries of a database that its tree still reaches."""
+        """Yield the entries of a database that its tree still reaches, some at a time; none if it is lost."""
         tree = self.walked.trees.get(database)
         if tree is not None:
             yield from tree.entries()
 
     def by_doc_id(self) -> Iterator[np.ndarray]:
-        """Yield entries of unreached pages whose keys are doc ids; what they are their seals send."""
+        """Yield entries of pages that no tree reaches and whose keys are as long as a doc id's. Which
+        database they are of shows only when a value is decoded: its seal fits in one database alone."""
         for entries in self._scanned(self._orphans):
             yield entries[entries["key_bytes"] == DOC_ID_KEY_BYTES]
 
     def segment_values(self) -> dict[bytes, memoryview]:
-        """Return the values of segments by their keys; they are not proven yet."""
+        """Return key -> value of all segments, from the tree and from pages that no tree reaches; the tree's
+        goes before. They are not proven yet."""
         found: dict[bytes, memoryview] = {}
         sources = [*self.reached("segments")]
         sources += self._scanned(self._orphans)
@@ -160,7 +165,8 @@ class Salvage:
         return found
 
     def large_orphans(self) -> Iterator[memoryview]:
-        """Yield what lies on pages for large values that no leaf names any more, all of the pages."""
+        """Yield what lies on each run of pages of a large value that no leaf names any more: the value, and
+        what is behind it to the end of its last page."""
         pages = self._orphans
         for first in range(0, len(pages), _PAGES_AT_ONCE):
             part = pages[first : first + _PAGES_AT_ONCE]
@@ -238,7 +244,8 @@ def repair(
 
 
 def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
-    """Repair an index in this process; see `repair`. Returns the fields of the report."""
+    """Repair an index in this process; see `repair`. Sends [documents done, of how many], and returns the
+    fields of the report. Where LMDB's meta pages are lost, all other pages are searched without them."""
     try:
         with pinned_pages(source) as file:
             salvage = Salvage(with_last_commit(file))
@@ -274,7 +281,7 @@ class _Repair:
         self._lost: list[tuple[int, int]] = []
 
     def run(self, destination: str) -> dict[str, Any]:
-        """Make the new index."""
+        """Make the new index in a folder, and return the fields of the report."""
         scheme, manifest = self._scheme, self._manifest
         remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
         self._find_lost_chunks(remains)
@@ -302,6 +309,7 @@ class _Repair:
         }
 
     def _note_lost_segments(self, remains: list[SegmentRemains]) -> None:
+        """Add a note about the segments of one value whose value is damaged or missing, if there are any."""
         lost = [str(e.id) for e, part in zip(self._manifest.segments, remains, strict=True) if part.is_lost]
         if lost:
             self._salvage.notes.append(
@@ -311,7 +319,8 @@ class _Repair:
             )
 
     def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
-        """Find values of segments whose leaf is gone among pages of large values that no tree reaches."""
+        """Give `remains` those of their missing values that lie on pages of large values that no tree
+        reaches."""
         missing = [(part, piece) for part in remains for piece in part.missing()]
         for pages in self._salvage.large_orphans() if missing else ():
             for at, (part, piece) in enumerate(missing):
@@ -322,7 +331,8 @@ class _Repair:
     # ---- records ----
 
     def _records(self, remains: list[SegmentRemains]) -> np.ndarray:
-        """Return the records (_RECORD) that are left, in order of doc ids."""
+        """Return the sound records of live documents (_RECORD), one a doc id, ascending; notes say what may
+        be of an older state. `_wanted_leaders` gets their leaders, and those of the records left out."""
         none = np.empty(0, dtype=_RECORD)
         parts = map(self._sound, self._salvage.reached("documents"))
         reached = np.concatenate([none, *parts, self._sound_recent()])
@@ -359,7 +369,8 @@ class _Repair:
         return are_live
 
     def _note_lost_touches(self, doc_ids: np.ndarray, ages: np.ndarray) -> None:
-        """Count records whose time is before that of a run that they lie in, as `check` does."""
+        """Add a note about records that are older than a run of ages that they lie in, as `check` finds them;
+        none where the tree of ages is damaged."""
         tree = self._salvage.walked.trees.get("ages")
         if tree is None or not tree.is_whole:
             return
@@ -369,7 +380,7 @@ class _Repair:
             self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
 
     def _sound(self, entries: np.ndarray) -> np.ndarray:
-        """Return the records (_RECORD) among some entries."""
+        """Return the sound records (_RECORD) among some entries; all others are left out."""
         is_doc_id = (entries["key_bytes"] == DOC_ID_KEY_BYTES) & (entries["octets"][:, 0] < 128)
         entries = entries[is_doc_id]
         return self._sound_at(doc_ids_of(entries["octets"]), entries)
@@ -382,7 +393,8 @@ class _Repair:
         return self._sound_at(np.array([*records], dtype=np.uint64), places)
 
     def _sound_at(self, doc_ids: np.ndarray, entries: np.ndarray) -> np.ndarray:
-        """Return the sound records (_RECORD) of doc ids, at the places of some entries."""
+        """Return the sound records (_RECORD) that lie at the places of some entries; `doc_ids`: of each
+        entry. Adds their leaders to `_wanted_leaders`."""
         records = self._decoded(doc_ids, entries)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
         found = np.empty(len(records.places), dtype=_RECORD)
@@ -393,14 +405,16 @@ class _Repair:
         return found
 
     def _decoded(self, doc_ids: np.ndarray, places: np.ndarray) -> Records:
-        """Return the records at places of the file, each with its length."""
+        """Decode the values at places of the file, or, below 0, of the manifest's waiting records; those that
+        fail are left out."""
         sizes = zip(places["place"].tolist(), places["length"].tolist(), strict=True)
         recent, file = [*self._manifest.recent.records.values()], self._salvage.file
         values = [recent[at] if at < 0 else bytes(file.value(at, size)) for at, size in sizes]
         return decode_records(doc_ids, values, self._scheme.config.keep_shingles)
 
     def _known(self, remains: list[SegmentRemains]) -> dict[int, int]:
-        """Return doc id -> hash of the key, of the documents that the key tables name."""
+        """Return doc id -> hash of the key, of the documents that sound blocks of the key tables name; adds a
+        note where the tree of removal marks is damaged."""
         tree = self._salvage.walked.trees.get("removed")
         if tree is None or not tree.is_whole:
             self._salvage.notes.append(MARKS_LOST)
@@ -410,7 +424,8 @@ class _Repair:
         return known
 
     def _are_evident(self, found: np.ndarray, removed: set[int], known: dict[int, int] | None) -> np.ndarray:
-        """Return which are of no removed document: a page that no tree reaches may be of an older state."""
+        """Return for each record that no tree reaches whether its document is surely there: it has no removal
+        mark, and, unless `known` is ``None``, a key table names it with the same key."""
         are_kept = [
             doc_id not in removed and (known is None or known.get(doc_id) == key_hash)
             for doc_id, key_hash in zip(found["doc_id"].tolist(), found["key_hash"].tolist(), strict=True)
@@ -419,13 +434,13 @@ class _Repair:
 
     @cached_property
     def _removed(self) -> set[int]:
-        """The doc ids that the tree of marks still reaches."""
+        """The doc ids of removal marks, sound or not, that the tree still reaches or the manifest has."""
         reached = (int(n) for e in self._salvage.reached("removed") for n in doc_ids_of(e["octets"]))
         return {*reached, *self._manifest.recent.marks}
 
     def _marks_of(self, parts: Iterable[np.ndarray]) -> set[int]:
-        """Return the document numbers of the marks among these entries; marks whose seal does not fit are
-        left out."""
+        """Return the doc ids of the removal marks among these entries; marks whose seal does not fit are left
+        out."""
         found = set[int]()
         for entries in parts:
             marks = entries[entries["length"] == FLAGS_BYTES]
@@ -440,7 +455,8 @@ class _Repair:
     # ---- one segment ----
 
     def _save(self, session: Session, part: SegmentRemains, found: np.ndarray) -> None:
-        """Store what is left of a segment's documents."""
+        """Store the documents of these records (_RECORD), with what is left of their segment; sketches and
+        samples of leaders are kept for segments to come."""
         # Leaders of earlier segments have smaller doc ids, so that all ascend.
         rows = np.concatenate([self._leaders, part.rows(found["doc_id"], found["key_hash"])])
         self._leaders = rows[np.isin(rows["doc_id"], list(self._wanted_leaders))]
@@ -455,7 +471,8 @@ class _Repair:
         self._note_lost(part, found["doc_id"])
 
     def _with_sketches(self, doc_ids: np.ndarray, records: Records, rows: np.ndarray) -> NewDocuments:
-        """Return documents with those of their sketches that are left."""
+        """Return the documents of these records with their sketches, from `rows` (`sketch_rows`, by doc id)
+        or without one where it is lost; counts both, and lost samples."""
         is_own = records.leaders == NO_LEADER
         owners = np.where(is_own, doc_ids, records.leaders)
         at = np.searchsorted(rows["doc_id"], owners)
@@ -474,7 +491,8 @@ class _Repair:
         return saved_documents(records, self._scheme, self._manifest.sources, has, words, prints, samples)
 
     def _note_lost(self, part: SegmentRemains, doc_ids: np.ndarray) -> None:
-        """Take note of doc ids in the key table that have neither a record nor a mark."""
+        """Add to the lost ranges the doc ids that the key table names and that are neither in `doc_ids` nor
+        marked as removed."""
         lost = np.setdiff1d(part.key_doc_ids, doc_ids).tolist()
         for doc_id in lost:
             if doc_id in self._removed:

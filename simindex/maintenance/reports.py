@@ -114,6 +114,7 @@ class CheckReport:
 
 
 def _counted(count: int, noun: str) -> str:
+    """Return the count and the noun, in the plural unless there is one."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -149,7 +150,7 @@ class RepairReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was lost."""
+        """Whether no document and no sketch was lost; lost samples and `notes` do not count."""
         return not self.num_lost and not self.num_without_sketch
 
     def to_dict(self) -> dict[str, Any]:

@@ -128,7 +128,9 @@ class _Step(NamedTuple):
 
 
 def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progress | None) -> None:
-    """Build the data file of a backup, durable."""
+    """Build the data file of a backup in a folder: read its parts ahead on threads, prove each, and store
+    them. Raises CorruptIndexError for parts, segments or counts that do not fit the backup's manifest, and
+    MissingObjectError for a part that is not there."""
     where = objects.uri
     scheme = scheme_of_header(decode_header(backup.header, where), where)
     manifest = decode_manifest(backup.manifest)
@@ -175,7 +177,8 @@ def _fill(begun: Path, objects: Objects, backup: StoredBackup, progress: Progres
 
 
 def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBackup) -> list[_Step]:
-    """Return all parts in the order of their keys."""
+    """Return what to read of a backup: the parts of its segments by id, then those of the small databases, in
+    the order of their keys."""
     steps = []
     for segment in backup.segments:
         entry = entries[segment.id]
@@ -188,7 +191,8 @@ def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBacku
 
 
 def _items(objects: Objects, step: _Step) -> Items:
-    """Return the entries of a part, proved."""
+    """Read a part from the store, and return its entries. Raises CorruptIndexError where it has another
+    digest or a value fails its seal, MissingObjectError where it is not there."""
     name = f"{PARTS}/{step.part.name}"
     content = objects.get(name, step.part.num_bytes)
     found = part_of(content)

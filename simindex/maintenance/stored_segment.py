@@ -71,7 +71,8 @@ def pieces_of_column(entry: SegmentEntry, column: Column) -> Iterator[Piece]:
 
 
 def checked_value(entry: SegmentEntry, piece: Piece, value: Value | None) -> bytes:
-    """Return a copy of a value that fits its place and its seals."""
+    """Return a copy of a stored value of a segment. Raises CorruptIndexError where it is missing, has another
+    length, or does not fit its seals."""
     found = b"" if value is None else bytes(value)
     if piece.column is None and len(found) == piece.num_bytes:
         unseal("segments", piece.key, found, f"segment {entry.id}", segment=entry.id)
@@ -110,7 +111,7 @@ class StoredSegment:
         return value if value is not None and len(value) == piece.num_bytes else None
 
     def missing(self) -> list[Piece]:
-        """Return the values that are not there."""
+        """Return the values that are missing or have another length."""
         return [piece for piece in self.pieces if self.stored(piece) is None]
 
     def digest(self) -> bytes:
@@ -134,7 +135,11 @@ class StoredSegment:
         return read_whole_segment(self._geometry, self._entry, value)
 
     def chunks(self, table: int) -> Iterator[tuple[bytes, Chunk | None]]:
-        """Yield key and rows (``None``: missing) of each chunk of a table, or of the sketches behind them."""
+        """Yield the database key and the rows (``None``: missing) of each chunk of a table, or of the sketch
+        column, whose number is that after the tables. Blocks are marked as sound, and none is left out.
+
+        A segment of one value gives one chunk without seals, or none where it has no rows. Raises as `whole`.
+        """
         if self.whole is not None:
             words, prints, doc_ids = self.whole.words, self.whole.fingerprints, self.whole.doc_ids
             if table < self._geometry.count:
@@ -150,15 +155,20 @@ class StoredSegment:
             yield piece.key, None if value is None else read_chunk(piece.key, column, piece.entries, value)
 
     def entries(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, doc ids) of a sorted table, a chunk at a time."""
+        """Yield (keys, relative doc ids) of a sorted table, a chunk at a time. Damaged blocks and chunks are
+        left out and added to `errors`; a strict segment raises CorruptIndexError."""
         return ((words[:, 0], doc_ids) for words, _, doc_ids in self._sound(table))
 
     def sketches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (words, fingerprints, doc ids) of the sketch column, a chunk at a time."""
+        """Yield (words, fingerprints, relative doc ids) of the sketch column, a chunk at a time, as `entries`
+        does."""
         return self._sound(self._geometry.count)
 
     def _sound(self, table: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield what is in sound blocks, ascends, and is of doc ids in the segment."""
+        """Yield (words, fingerprints, relative doc ids) of a table or the sketch column, without missing
+        chunks and without blocks whose seal is broken, whose order does not ascend or whose doc ids are
+        outside of the segment; each of these goes to `_note`. Of a table `words` has one column, and no
+        fingerprints."""
         is_sketches, last = table == self._geometry.count, -1
         for place, (_, chunk) in enumerate(self.chunks(table)):
             if chunk is None:
@@ -182,6 +192,7 @@ class StoredSegment:
                 yield chunk.words[rows], chunk.fingerprints[rows if is_sketches else []], doc_ids
 
     def _note(self, table: int, chunk: int, block: int | None = None) -> None:
+        """Add the error of a damaged block, or of a missing chunk, to `errors`; raise it if strict."""
         name = self._geometry.name(table)
         error = damaged(
             f"segment {self._entry.id}, table {name}, chunk {chunk}, block {block}: expected entries "
@@ -204,7 +215,7 @@ class Digest:
         self.value = self._hash.digest
 
     def add(self, pieces: Iterable[Piece], values: Iterable[Value]) -> None:
-        """Take the next values."""
+        """Add the keys and seals of the next values."""
         for piece, value in zip(pieces, values, strict=True):
             self._hash.update(piece.key)
             if piece.column is None:
@@ -239,8 +250,8 @@ class SegmentSamples:
             self._doc_ids = np.concatenate([earlier._doc_ids[stays], self._doc_ids])
 
     def of(self, doc_ids: np.ndarray, counts: Counts, one_in: int) -> tuple[Samples, np.ndarray]:
-        """Return the samples that lie under some doc ids, in any order, and which of them (left empty) are
-        not as the records say."""
+        """Return the samples of these doc ids, which may be in any order, and for each whether it is lost:
+        the table has not as many hashes as `counts` say, and its sample is empty."""
         firsts = np.searchsorted(self._doc_ids, doc_ids)
         found = np.searchsorted(self._doc_ids, doc_ids, side="right") - firsts
         is_lost = found != num_entries(*counts)
@@ -262,7 +273,8 @@ class StoredSamples:
     def of(
         self, txn: ReadTransaction, view: View, doc_ids: np.ndarray, owners: np.ndarray, counts: Counts
     ) -> Samples:
-        """Return the samples of documents; `owners`: under which doc ids they lie, uint64.
+        """Return the samples of documents. `owners`: under which doc id each lies, its leader's or its own,
+        uint64; `counts`: what the records say.
 
         Raises CorruptIndexError where an entry is damaged or missing.
         """
@@ -283,7 +295,8 @@ class StoredSamples:
         return Samples.joined(parts)
 
     def _read_to(self, txn: ReadTransaction, view: View, place: int) -> None:
-        """Read the segments up to a place, those without documents among them: they may have leaders."""
+        """Read the shingle tables up to that of segment `place` of the manifest, also of segments without
+        documents to be returned: leaders may be in them."""
         entries = view.manifest.segments[: place + 1]
         if self._read != entries[: len(self._read)]:  # compacted meanwhile
             self._read, self._samples = (), SegmentSamples(0, [])

@@ -41,7 +41,12 @@ class ChildDiedError(CorruptIndexError):
 def run(
     function: Callable[..., Any], *arguments: object, on_message: Callable[[Any], object] | None = None
 ) -> Any:
-    """Run ``function(send, *arguments)``, of values that literals can write, in a new process.
+    """Run ``function(send, *arguments)`` in a new process and return its result.
+
+    Args:
+        function: of a module, by whose name it is imported there.
+        arguments: values that Python literals can write.
+        on_message: called with each value that the function sends, while it runs.
 
     Raises:
         SimIndexError, FileNotFoundError: what the function raised; another OSError as a plain SimIndexError.
@@ -81,7 +86,8 @@ def run(
 
 
 def _listen(incoming: Connection, on_message: Callable[[Any], object] | None) -> tuple[str, Any] | None:
-    """Hand on what the process sends; returns its last message, ``None`` where there was none."""
+    """Call `on_message` with each value that the process sends. Returns (`_RETURNED`, result) or (`_RAISED`,
+    error) at its end; ``None`` where it ends without either."""
     while True:
         try:
             kind, value = incoming.recv()
@@ -94,6 +100,7 @@ def _listen(incoming: Connection, on_message: Callable[[Any], object] | None) ->
 
 
 def _death(code: int, words: str) -> ChildDiedError:
+    """Return the error for a process that ended with this code, and wrote these words to its error stream."""
     last = words.rpartition("\n")[2]
     said = f" ({last:.300})" if last else ""
     if code < 0:
@@ -103,7 +110,8 @@ def _death(code: int, words: str) -> ChildDiedError:
 
 
 def serve(place: str, arguments: tuple[Any, ...], send: int) -> None:
-    """In the process: run the function; send its values, then its result or error."""
+    """In the new process: run the function named "module:name", and write to the file descriptor `send` the
+    values that it sends, then its result or error."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller says what an interrupt means
     gc.disable()  # it makes millions of lists, none of them in a circle, and then it ends
     module, _, name = place.partition(":")

@@ -29,13 +29,22 @@ _ATTEMPTS, _PAUSE_SECONDS = 20, 0.01
 
 
 def require_reading(mode: Mode) -> None:
-    """Refuse modes that would create an index."""
+    """Raise ValueError for a mode other than "r" and "a": a copy is only read."""
     if mode not in ("r", "a"):
         raise ValueError(f'untrusted: a copy is opened to be read, expected mode "r", found {mode!r}')
 
 
 def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Callable[[], object]]:
-    """Copy an index into a temporary folder and check it in full; the folder, and what removes it."""
+    """Copy an index into a temporary folder and check the copy in full.
+
+    Returns:
+        The folder, and a function that removes it, which runs by itself at the end of `owner`.
+
+    Raises:
+        CorruptIndexError: the check found a problem. As on every error, the folder is removed.
+        IndexFullError: the disk of temporary files has no room.
+        FileNotFoundError, FormatError: there is no index.
+    """
     source = Path(local_path(path))
     require_place(source, "r")
     folder = tempfile.mkdtemp(prefix="simindex-untrusted-")
@@ -69,7 +78,8 @@ def proven_copy(owner: object, path: str | os.PathLike[str]) -> tuple[str, Calla
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a plain file, whatever else comes to lie in its place meanwhile, as of one commit."""
+    """Copy a data file to a new file, in the state of one commit. Raises CorruptIndexError where it is no
+    plain file, and SimIndexError where it goes on changing through all attempts."""
     # A commit writes to pages that the one before does not use, and then a meta page. What was copied
     # while these stayed the same is one whole state.
     found = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -25,7 +25,11 @@ def place_of(
     sources: Iterable[str] = (),
     expected: str = "an empty folder or nothing",
 ) -> Path:
-    """Return the folder of a new index: there is what is `expected`, and it lies in no source."""
+    """Return the real path of the folder for a new index; nothing is made there.
+
+    Raises FormatError, which says what was `expected`, where there is anything but an empty folder, and
+    ValueError where it lies inside of a source.
+    """
     folder = Path(os.path.realpath(local_path(destination)))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FormatError(f"{folder}: expected {expected}, found other files; choose another path")
@@ -39,12 +43,17 @@ def place_of(
 
 @contextmanager
 def work_folder(folder: Path, work: str, opened: Callable[[Path], AbstractContextManager[T]]) -> Iterator[T]:
-    """Make a folder in a ``with`` block: it is built under another name, and gets its own when the block ends
-    well. It is removed where the block fails.
+    """Make a folder in a ``with`` block: it is built beside, under another name, and gets its own when the
+    block ends well. It is removed where the block fails. What a killed process has left under that name is
+    deleted before.
 
     Args:
         work: what is done, for the name of the folder meanwhile.
-        opened: opens what is made there, and locks it (FileExistsError: another one is at it)."""
+        opened: opens what is made there, and locks it (FileExistsError: another one is at it).
+
+    Raises:
+        IndexLockedError: another process does this work for the same folder.
+        FormatError: a symbolic link lies under the other name."""
     begun = _begun(folder, work)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _clear(begun)
@@ -71,7 +80,8 @@ def work_folder(folder: Path, work: str, opened: Callable[[Path], AbstractContex
 
 
 def forget(folder: Path, work: str) -> None:
-    """Remove what a process that has died has left of its work, unless another one is at it."""
+    """Delete the unfinished folder that a dead process has left of its work; one that a live process holds
+    stays."""
     begun = _begun(folder, work)
     with suppress(IndexLockedError, FormatError):
         _clear(begun)
@@ -79,11 +89,13 @@ def forget(folder: Path, work: str) -> None:
 
 
 def _begun(folder: Path, work: str) -> Path:
+    """Return the name beside a folder under which it is built."""
     return folder.with_name(f".{folder.name}.{work}")
 
 
 def _clear(begun: Path) -> None:
-    """Empty the folder of a work that was killed. Raises IndexLockedError where it is under way."""
+    """Delete all but the lock file from the folder of a work that was killed, if there is one. Raises
+    IndexLockedError where the work is under way, FormatError for a symbolic link."""
     if begun.is_symlink():
         raise FormatError(f"{begun}: expected a folder or nothing, found a symbolic link; take it away")
     if not begun.exists():
