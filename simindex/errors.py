@@ -118,7 +118,8 @@ class ArgumentError(Worded):
         return self
 
     def parts(self) -> tuple[object, ...]:
-        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
+        """Return the pieces of the message: `where`, the argument, what was expected, what was found, and the
+        advice; the last two may be empty texts."""
         named = f"{self.argument}: expected " if self.argument else "expected "
         found = "" if self.found == "" else (", found ", self.found)
         return self.where, named, self.expected, found, "; " if self.advice else "", self.advice
@@ -161,7 +162,8 @@ class KeyExistsError(SimIndexError, KeyError):
         self.key = key
 
     def parts(self) -> tuple[object, ...]:
-        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
+        """Return the pieces of the message: that the key exists, and as an `Argument` each value of
+        `on_conflict` that helps, with what it does."""
         found = f"key {self.key!r} is in the index already, or twice in the input; "
         skip, replace = Argument("on_conflict", "skip"), Argument("on_conflict", "replace")
         return found, skip, " keeps the older document, ", replace, " the newer one"
@@ -283,7 +285,7 @@ class RemovalLimitError(SimIndexError, ValueError):
         self.found, self.stored, self.at_most = found, stored, at_most
 
     def parts(self) -> tuple[object, ...]:
-        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
+        """Return the message as one piece of text."""
         most = f"at most {self.at_most:g} of the {self.stored:,} stored documents to be removed"
         remedy = "nothing was removed. Where so many shall go, give a larger at_most"
         return (f"expected {most}, found {self.found:,}; {remedy}",)
@@ -311,7 +313,7 @@ class InputError(SimIndexError, ValueError):
         self.reason = _said(reason, str)
 
     def parts(self) -> tuple[object, ...]:
-        """Return the pieces of the message of this class, in their order; see `Worded.parts`."""
+        """Return the pieces of the message: the place, a colon, and the reason as it was given."""
         return self.place, ": ", self.args[1]
 
 

@@ -34,7 +34,8 @@ def require_place(place: str) -> None:
 
 
 def answer_at(place: str, reference: Any) -> Any:
-    """Return what a call of an actor returns. Raises PlaceMissingError where its node stays away."""
+    """Return what a call of an actor returns, or raise what it raises. PlaceMissingError: for half a minute
+    no node has had the resource `place`."""
     gone = PlaceMissingError(
         f"expected a node with the resource {place!r}, found none for {_PATIENCE_SECONDS:g} s; start it "
         "again, and make a change once more with the same call=, for it may be done by then"
@@ -44,7 +45,8 @@ def answer_at(place: str, reference: Any) -> Any:
 
 
 def end_actor(actor: Any) -> None:
-    """Close what an actor has open, and end it; one that is dead or away has nothing open."""
+    """Call the `close` of an actor, wait for it for half a minute at most, and kill the actor; one that is
+    dead or does not answer is killed without."""
     ray = ray_module()
     with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
         answer(actor.close.options(max_task_retries=0).remote(), _STOP_SECONDS)  # done once, or not at all

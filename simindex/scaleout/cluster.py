@@ -32,7 +32,8 @@ def ray_module() -> Any:
 
 
 def answer(reference: Any, seconds: float | None = None) -> Any:
-    """Return what a call has returned, or raise what it has raised."""
+    """Return what a call has returned, or raise what it has raised. Waits for it, with `seconds` at most so
+    long, and then raises Ray's GetTimeoutError."""
     ray = ray_module()
     try:
         return ray.get(reference, timeout=seconds)
@@ -41,7 +42,8 @@ def answer(reference: Any, seconds: float | None = None) -> Any:
 
 
 def answer_while(is_there: Callable[[], object], reference: Any, seconds: float, gone: ScaleOutError) -> Any:
-    """Return what a call has returned; raise `gone` where what it needs is not there for so many seconds."""
+    """Wait for a call and return what it returns, or raise what it raises; raise `gone` once `is_there` has
+    been false for so many seconds on end."""
     ray, seen_at = ray_module(), time.monotonic()
     while not ray.wait([reference], timeout=_LOOK_SECONDS)[0]:
         if is_there():
@@ -52,7 +54,8 @@ def answer_while(is_there: Callable[[], object], reference: Any, seconds: float,
 
 
 def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
-    """Connect to Ray, or start it on this machine where there is none; returns whether this did it.
+    """Connect to Ray, or start it on this machine where there is none; returns whether this call did so,
+    False where this process was connected before.
 
     Raises:
         ScaleOutError: nothing answers at the address.
@@ -69,7 +72,8 @@ def start(address: str | None, options: Mapping[str, Any] | None) -> bool:
 
 
 def _require_head(address: str) -> None:
-    """Refuse an address that does not answer: Ray itself tries for half a minute, and logs to stderr."""
+    """Raise ScaleOutError for a host and port that do not answer: Ray itself tries for half a minute, and
+    logs to stderr. Other addresses, as "auto", pass."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):
         return  # "auto", "local" and the like
@@ -105,7 +109,7 @@ class Tasks:
 
     @property
     def parallel(self) -> int:
-        """How many jobs run at a time."""
+        """For how many processes the jobs are cut."""
         return self._parallel
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
@@ -115,7 +119,8 @@ class Tasks:
 
 @contextmanager
 def tasks_on(address: str | None, ray: Mapping[str, Any] | None) -> Iterator[Tasks]:
-    """Give what runs stages as tasks of Ray, which ends with the block where it starts there."""
+    """Give the tasks of Ray for the length of the block. Where the process was not connected to Ray before,
+    it is connected, or Ray started, and that ends with the block."""
     has_started = start(address, ray)
     try:
         yield RayTasks()
@@ -154,7 +159,8 @@ class RayTasks(Tasks):
         return sum(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
-        """Yield what a function returns for each job; see `Tasks.run`.
+        """Yield what a function returns for each job, in order, computed by tasks on any nodes; what dies is
+        done again.
 
         Raises:
             ScaleOutError: no node has a core, or others hold all of them.
@@ -188,7 +194,8 @@ class RayTasks(Tasks):
 
 
 def _in_folder(function: Callable[[Any, Any], _T], known: tuple[str, Any], job: Any) -> _T:
-    """Run a stage in the driver's folder, from which relative paths go; a task has its process alone."""
+    """Return ``function(common, job)``, called in the driver's working directory, where this node has that.
+    `known`: (that directory, common). A task has its process alone."""
     folder, common = known
     # Absolute paths do not need it, and of others the missing one is named.
     with suppress(OSError):

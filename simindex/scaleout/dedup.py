@@ -121,15 +121,17 @@ class _StagedJob(Job):
         return self._job
 
     def digest(self) -> str:
-        """Return what identifies this job and its input."""
+        """Return the hexadecimal digest of this job and its input."""
         return digest_of(self._job | self._entries.digest())
 
     def stages_folder(self, work: str | os.PathLike[str]) -> str:
-        """Return the folder of the stages in another one."""
+        """Return the absolute path of this job's folder of stages in the folder `work`; its name has the
+        digest."""
         return os.path.join(os.path.abspath(work), STAGES_OF + self.digest())
 
     def stages(self, folder: str, tasks: Tasks) -> Stages:
-        """Return the stages of this job; `folder`: for them, where the job has no other."""
+        """Return the stages of this job, in a folder of their own in `work`, or where that was not given in
+        `folder`. At the first call the input is cut into parts there."""
         assert isinstance(self._entries, PathEntries)
         plan = plan_of_query(scheme_of_config(self._config), self._query, *self._bounds)
         paths = self._writing.path, self._writing.report_path
@@ -147,7 +149,8 @@ class _StagedJob(Job):
         return cut_into_parts(stages, self._part_bytes, tasks)
 
     def _decide(self, stages: Stages, tasks: Tasks) -> None:
-        """Let tasks find what is alike, and write down what goes."""
+        """Have tasks sketch all parts and compare all ranges, and write into the folder `decided` which rows
+        go."""
         total = len(stages.parts)
         for done, _ in enumerate(tasks.run(sketch_part, stages, range(total)), 1):
             self._step("parts", done, total)
@@ -165,7 +168,8 @@ class _StagedJob(Job):
 
     @contextmanager
     def _decisions(self, folder: str) -> Iterator[Iterator[DecidedRows]]:  # noqa: ARG002
-        """Yield the rows that are not done yet, with what was decided."""
+        """Give the rows that are not done yet, with what was decided, for the length of the block; then set
+        `state.emptied` and the tally."""
         assert isinstance(self._entries, PathEntries)
         by_lines, stages = self.copies_lines, self._stages
         verdicts = verdicts_on(stages, range(len(stages.parts)))
@@ -183,7 +187,8 @@ class _StagedJob(Job):
     def _write_parts(
         self, stages: Stages, tasks: Tasks, files: tuple[Output, Output, Output], journal: Journal | None
     ) -> None:
-        """Let tasks write the parts that are not written yet, and put together what they wrote."""
+        """Have tasks write the parts that are not written yet, join their lines of the report, move the
+        output to its temporary path, and count. InputError: the input has changed."""
         output, report, _ = files
         assert journal is not None
         assert isinstance(output, LinesOutput)

@@ -39,7 +39,9 @@ from simindex.system import sync
 
 
 def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[int]) -> None:
-    """Write down which rows go, from the pairs of the ranges, which are `walked` in order.
+    """Decide which rows go by the pairs of the ranges, and write the folder `stages.decided`: verdicts and
+    counts of each part, and an empty output. `walked`: numbers of the ranges in order, each once its file is
+    there.
 
     Raises:
         JobError: a range is not there yet.
@@ -85,7 +87,8 @@ def _some_of(found: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def _wanted(edges: np.ndarray) -> np.ndarray:
-    """Return the rows whose names the verdicts on some edges need, ascending; see `verdicts_of`."""
+    """Return both rows of each edge, ascending and each once, uint32: those whose names `verdicts_of`
+    needs."""
     return distinct(np.concatenate(ends_of(edges["edge"])).astype(np.uint32))
 
 
@@ -107,7 +110,7 @@ _COPIED = 1 << 18
 
 
 def counts_of(stages: Stages) -> np.ndarray:
-    """Return what was decided of each part, PART_COUNTS."""
+    """Return what was decided of each part, PART_COUNTS, in the order of the parts."""
     return np.fromfile(os.path.join(stages.decided, _COUNTS), dtype=PART_COUNTS)
 
 
@@ -121,7 +124,8 @@ def _verdict_file(folder: str, number: int) -> str:
 
 
 def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
-    """Return a reader of the verdicts on the rows of consecutive parts."""
+    """Return a reader of the verdicts on the rows of consecutive parts, those that stay but are bounded among
+    them."""
     counts = counts_of(stages)
     rows, removed = counts["rows"], counts["removed"]
     first, count = int(rows[: parts[0]].sum()) if parts else 0, int(rows[parts].sum())
@@ -133,7 +137,7 @@ def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
 
 
 def _verdicts_of_part(stages: Stages, number: int, removed: int) -> Iterator[NumberedVerdict]:
-    """Yield the verdicts on the rows of a part that go; where none does there is no file."""
+    """Yield the verdicts on the `removed` rows of a part that go; where none does there is no file."""
     if not removed:
         return
     with open(_verdict_file(stages.decided, number), "rb") as file:
@@ -157,7 +161,8 @@ def report_file(stages: Stages, number: int) -> str:
 
 
 def write_part(stages: Stages, number: int) -> None:
-    """Write the lines of a part that stay to their place in the output, and its lines of the report.
+    """Write the lines of a part that stay to their offset in the output, and then the file of its lines of
+    the report; where that file is there, do nothing. All rows of the part have to be its lines.
 
     Raises:
         InputError: the file is shorter than it was.
@@ -191,8 +196,8 @@ def write_part(stages: Stages, number: int) -> None:
 
 
 def _kept(source: FileIO, at: int, begins: np.ndarray, ends: np.ndarray) -> bytes:
-    """Return what lies between `begins` and `ends` in the next `_COPIED` bytes of a file; one behind its end
-    is the line end that its last line has not."""
+    """Return those of the `_COPIED` bytes from `at` on that lie in one of the ranges `begins` to `ends`,
+    exclusive, with a line end where the file's last line has none. InputError: the file is shorter."""
     end = min(at + _COPIED, int(ends[-1]))
     content = os.pread(source.fileno(), end - at, at)
     if at + len(content) == end - 1 == os.fstat(source.fileno()).st_size:
@@ -208,7 +213,8 @@ def _kept(source: FileIO, at: int, begins: np.ndarray, ends: np.ndarray) -> byte
 def _report_lines(
     stages: Stages, first: int, gone: list[tuple[int, Verdict]], files: SketchFiles
 ) -> list[bytes]:
-    """Return the lines of the report of rows that go, by places; `first`: the number of the part's first."""
+    """Return the lines of JSON on rows that go, each given by its index in the part and its verdict; `first`:
+    the number of the part's first row."""
     orjson = optional_module("orjson", "the report of removed rows")
     origins = files.origins(np.array([place for place, _ in gone], dtype=np.uint32), stages.paths)
     fields = stages.source_fields

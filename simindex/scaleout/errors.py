@@ -30,7 +30,7 @@ class UnsupportedError(ScaleOutError, TypeError):
 
 @contextmanager
 def naming_index(path: str) -> Iterator[None]:
-    """Say of several indexes which one has another configuration."""
+    """Run the block; raise a ConfigMismatchError from it with the path of the index before its message."""
     try:
         yield
     except ConfigMismatchError as exc:

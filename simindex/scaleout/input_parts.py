@@ -60,14 +60,15 @@ def size_for(inputs: Inputs, most: int, parallel: int) -> int:
 
 
 def extents_of(path: str, size: int) -> list[Extent]:
-    """Cut a file at line ends, into extents of about so many bytes; an empty file has none."""
+    """Cut a file at line ends, into extents of about so many bytes, whose `lines_before` are not counted yet;
+    an empty file has none."""
     total = os.path.getsize(path)
     cuts = sorted({0, *(_line_behind(path, at) for at in range(size, total, size)), total})
     return [Extent(begin, end, 0) for begin, end in pairwise(cuts)]
 
 
 def _line_behind(path: str, at: int) -> int:
-    """Return where the first line begins that begins behind a byte of a file, or where the file ends."""
+    """Return the offset of the first line that begins after the byte at `at`, or the end of the file."""
     with open(path, "rb") as file:
         file.seek(at)
         while piece := file.readline(_READ):

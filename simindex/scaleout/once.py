@@ -26,7 +26,8 @@ class OnceIndex(Index):
     """An index with changes that may be repeated by their id, 16 bytes, among the last 65,536 of them."""
 
     def answers(self, query: Query, batch: SketchBatch) -> Answers:
-        """Return the matches of many sketches, on one snapshot."""
+        """Return the matches of each sketch, in order, on one snapshot. ArgumentValueError: MinHash rows are
+        asked for, and the index has bare fingerprints alone."""
         with self._store.reading() as txn:
             view = self._reader.view(txn)
             require_comparable(view, query.compares)
@@ -39,7 +40,8 @@ class OnceIndex(Index):
         return self._session.once(call, changed)
 
     def add_once(self, call: bytes, documents: NewDocuments, on_conflict: Conflict) -> Done:
-        """Store documents that are sketched already, in one commit."""
+        """Store documents that are sketched already, in one commit; returns their counts and no matches.
+        Repeated with the same `call` it stores nothing, and returns the first answer."""
         counts = self._once(call, lambda writer, *state: list(writer.insert(*state, documents, on_conflict)))
         return counts, []
 
@@ -52,8 +54,9 @@ class OnceIndex(Index):
         touch: bool,
         tells: bool,
     ) -> Done:
-        """Store those documents that nothing is like, in one commit. `tells`: whether matches are told, and
-        noted with the answer."""
+        """Store those documents that nothing is like, in one commit; repeated with the same `call` store
+        nothing, and return the first answer. `tells`: return, and keep with the answer, the matches of the
+        others."""
 
         def add(_: Writer, pending: Pending, view: View) -> list[Any]:
             decided = add_batch_if_new(pending, view, query, documents, on_conflict, touch)
@@ -64,7 +67,8 @@ class OnceIndex(Index):
         return counts, [(place, _unpacked(matches)) for place, matches in matched]
 
     def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> Done:
-        """Remove the documents of some keys, each given once, in one commit; they count as replaced."""
+        """Remove the documents of some keys, each given once, in one commit; those that were there count as
+        replaced. Repeated with the same `call` it removes nothing, and returns the first answer."""
         removed = self._once(call, lambda writer, *state: writer.remove(*state, encoded_keys))
         return [0, removed, 0], []
 

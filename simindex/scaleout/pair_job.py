@@ -81,7 +81,7 @@ class Compared:
 
     @property
     def bounded(self) -> Bounded:
-        """What was not compared all with all, once all ranges are there."""
+        """What was not compared all with all; empty until all pairs of sketches were taken."""
         return self._bounded or Bounded()
 
     # ---- sketches ----
@@ -100,7 +100,8 @@ class Compared:
         return chain.from_iterable(self._stages.found(place, self._count) for place in walked)
 
     def _crowded(self, is_crowded: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the pairs of documents in long runs that no range has handed on."""
+        """Yield the pairs, PAIR_ROW, of documents in long runs that no range has handed on. The first call
+        finds them and writes them to a file, from which later ones read."""
         stages, path = self._stages, os.path.join(self._stages.sketches, "crowded")
         if self._bounded is None:
             walk, (_, ages) = stages.walk(self._total), self._by_age()
@@ -120,14 +121,15 @@ class Compared:
         yield from (some.pairs for some in read_found(path))
 
     def _are_equal(self, rows: np.ndarray) -> np.ndarray:
-        """Return whether the sketches of pairs are equal in what is compared."""
+        """Return of each verified pair, PAIR_ROW, whether its sketches are equal in the half that is
+        compared."""
         equal: np.ndarray = rows["distance"] == 0
         if self._stages.plan.method == "minhash":
             equal = rows["agree"] == self._stages.config.num_perm
         return equal
 
     def _are_copies(self, rows: np.ndarray) -> np.ndarray:
-        """Return of each verified pair whether both halves of the two sketches are equal."""
+        """Return of each verified pair, PAIR_ROW, whether its sketches are equal in both halves."""
         are_equal: np.ndarray = (rows["distance"] == 0) & np.isin(rows["agree"], (self._agree, NO_VALUE))
         return are_equal
 
@@ -142,7 +144,8 @@ class Compared:
     # ---- documents ----
 
     def _documents(self, numbers: np.ndarray, limit: int) -> list[list[Document]]:
-        """Return the live documents of sketches by ascending numbers, oldest first; ranks are numbers."""
+        """Return, for each of some ascending numbers, the live documents that have its sketch, oldest first,
+        at most `limit`. Their `rank` is the number over all indexes."""
         found = list[list[Document]]()
         for part, _, ranks in self._source.parts(numbers):
             first = int(self._source.offsets[part])
@@ -151,7 +154,7 @@ class Compared:
         return found
 
     def _keys(self, numbers: np.ndarray) -> list[Key]:
-        """Return the keys of documents, but of those that are removed."""
+        """Return the keys of documents in the order of the numbers; those that are removed are left out."""
         order = np.argsort(numbers)
         parts = self._source.parts(numbers[order])
         keys = [key for part, _, ranks in parts for key in self._tables[part].keys(ranks)]
@@ -161,7 +164,8 @@ class Compared:
     # ---- pairs ----
 
     def pairs(self) -> Iterator[Pair]:
-        """Yield the pairs of documents."""
+        """Yield each pair of live documents once, as the plan's `copies` says: all pairs, or those in which
+        of equal documents the oldest alone takes part."""
         leaders, copies = self._source.copies()
         if self._stages.plan.copies == "first":
             yield from self._first_pairs(leaders, copies)
@@ -206,7 +210,8 @@ class Compared:
         return oldest[roots], sketch_of[by_age[oldest[roots]]] == every
 
     def _expanded(self, rows: np.ndarray, limit_a: int, limit_b: int) -> Iterator[Pair]:
-        """Yield the pairs of documents of pairs of sketches, so many of each at most."""
+        """Yield the pairs of documents for pairs of sketches, PAIR_ROW: at most `limit_a` documents of the
+        sketch `a`, oldest first, with `limit_b` of `b`."""
         for first in range(0, len(rows), _AT_ONCE):
             some = rows[first : first + _AT_ONCE]
             numbers = distinct(np.concatenate([some["a"], some["b"]]))
@@ -219,7 +224,8 @@ class Compared:
     def _stored_copies(
         self, leaders: np.ndarray, paired: Callable[[list[Document]], Iterable[tuple[Document, Document]]]
     ) -> Iterator[Pair]:
-        """Yield the pairs of documents that one index stores as copies of another."""
+        """Yield those pairs of a leader and its stored copies that `paired` makes of the live ones, which it
+        gets oldest first."""
         for first in range(0, len(leaders), _AT_ONCE):
             for live in self._documents(leaders[first : first + _AT_ONCE], _EVERY):
                 for one, other in paired(live):
@@ -253,7 +259,8 @@ class Compared:
                 begun = []
 
     def _edges(self, linkage: Linkage, ages: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
-        """Yield edges as `group` takes them: of stars those of equal sketches first."""
+        """Yield (edges, whether their sketches are equal) as `group` takes them, of documents by their place
+        in `ages`: first those of stored copies; of stars then those of equal sketches."""
         leaders, copies = self._source.copies()
         yield edges_between(ages[leaders], ages[copies]), True
         for are_copies in (True, False) if linkage == "star" else (False,):
@@ -374,7 +381,8 @@ def clusters(
 def _compared(
     call: str, given: Mapping[str, Any], copies: Copies, *, hands_on: HandsOn = "each pair once"
 ) -> tuple[Compared, ExitStack]:
-    """Open the indexes; returns what compares them, and what is to be closed at its end."""
+    """Open the indexes that `given`, the arguments of the call, has; returns what compares them by tasks as
+    its results are taken, and what is to be closed at its end: tasks, indexes and a temporary folder."""
     progress, folders = given["progress"], folders_of(given["indexes"])
     require_callable("progress", progress)
     config = _config_of(folders, None)
@@ -404,14 +412,15 @@ def _compared(
 
 
 def _config_of(indexes: Sequence[str], config: Config | None) -> Config:
-    """Return the configuration of indexes. Raises ConfigMismatchError where the first has another than a
-    given one."""
+    """Return the configuration of the first of some indexes. ConfigMismatchError: it is another than
+    `config`, where that is given."""
     with closing(PinnedTables(indexes[0], config)) as first:
         return first.scheme.config
 
 
 def _commits(stages: Stages, tables: Sequence[DocumentTables]) -> list[int]:
-    """Return the commits of indexes that are open; refuse one that has not what is compared."""
+    """Return the commit of each index among the tables. ArgumentValueError: MinHash rows are compared, and
+    one has bare fingerprints alone."""
     pinned = [each for each in tables if isinstance(each, PinnedTables)]
     for each in pinned:
         each.read(partial(require_comparable, compares=stages.compares))
@@ -498,7 +507,7 @@ class StagedPairs(PlannedJob):
 
 
 def _of_clusters(compared: Compared, linkage: Linkage) -> Iterator[dict[str, Any]]:
-    """Yield clusters as lines."""
+    """Yield a dict for each cluster: the number of its documents, and their keys as JSON has them."""
     for keys in compared.clusters(linkage):
         yield {"documents": len(keys), "keys": list(map(plain, keys))}
 
@@ -587,7 +596,8 @@ def plan_pairs(
 
 
 def _indexes_among(sources: Any) -> list[str]:
-    """Return the folders of indexes where sources are such; none where they are files."""
+    """Return the absolute folders of the indexes that sources are; an empty list for files or an iterable.
+    UnsupportedError: both indexes and files."""
     several = [sources] if isinstance(sources, str | os.PathLike) else sources
     if not isinstance(several, Sequence):
         return []

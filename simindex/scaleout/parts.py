@@ -60,7 +60,8 @@ class Parts:
 
     @contextmanager
     def opened(self) -> Iterator[list[Index]]:
-        """Give all parts, open to be read. Raises ConfigMismatchError where one has another configuration."""
+        """Give all parts, open to be read, for the length of the block; backups are fetched at the first
+        call. Raises ConfigMismatchError where one has another configuration than the first."""
         if self._fetched is None:
             self._fetched = [fetched(path, self._folder) if is_remote(path) else path for path in self._paths]
         with ExitStack() as stack:
@@ -165,7 +166,8 @@ _SHARES: dict[str, Callable[[Any], float]] = {
 
 
 def _by_similarity(match: Match) -> tuple[float, int]:
-    """Of no figure it comes last."""
+    """Return the sort key of a match: more similar first, then nearer. No similarity counts as 0.0, no
+    distance as 65 bits."""
     return -(match.similarity or 0.0), 65 if match.distance is None else match.distance
 
 

@@ -64,7 +64,7 @@ class PlannedJob:
 
     def sketch(self, share: int = 1, of: int = 1) -> int:
         """Sketch the parts of a share, `share` of 1..`of`, that are not sketched, and sort their tables;
-        returns how many parts the share has.
+        returns how many parts the share has, 0 where the job is decided or done.
 
         Raises:
             JobError: the inputs have changed since they were planned.
@@ -74,7 +74,7 @@ class PlannedJob:
         return 0 if stages is None else _shared(sketch_part, stages, range(len(stages.parts)), share, of)
 
     def compare(self, share: int = 1, of: int = 1) -> int:
-        """Compare the ranges of a share; arguments and result as of `sketch`.
+        """Compare the ranges of a share that are not compared; arguments and result as of `sketch`.
 
         Raises:
             JobError: a part is not sketched, or the inputs have changed.
@@ -124,7 +124,7 @@ class PlannedJob:
         return self.plan.stages
 
     def _open_stages(self) -> Stages | None:
-        """Return the stages; ``None`` where they have made what they are for."""
+        """Return the stages; ``None`` where the job is decided or done. JobError: the inputs have changed."""
         if self.is_done:
             return None
         self._require_unchanged()
@@ -145,7 +145,7 @@ class PlannedJob:
             raise missing("what was decided", "decide", self.work)
 
     def _done(self, result: object = None) -> None:
-        """Mark the job as done; what was worked with goes."""
+        """Write the result into the file ``done``, and delete the folders of the stages."""
         with whole_file(os.path.join(self.work, "done")) as file:
             pickle.dump(result, file)
         _remove_stages(self.work)
@@ -154,7 +154,8 @@ class PlannedJob:
 def _shared(
     stage: Callable[[Stages, int], object], stages: Stages, numbers: range, share: int, of: int
 ) -> int:
-    """Run a stage for the parts or ranges of a share; returns how many they are."""
+    """Run a stage for every `of`-th of the numbers, from the one at `share`, counted from 1; returns how
+    many."""
     of = require_int("of", of, 1)
     share = require_int("share", share, 1, of)
     own = numbers[share - 1 :: of]
@@ -176,8 +177,8 @@ def _plan_in(work: str) -> Plan:
 
 
 def is_planned(work: str, digest: str, *, force: bool) -> bool:
-    """Whether a folder has the plan of a job. Raises JobError where it is of another one, which `force` takes
-    away, done or not."""
+    """Return whether a folder has the plan of this job. JobError: it has that of another one. With `force`
+    plan, result and stages in the folder are deleted first, of whatever job they are."""
     if force:
         _remove_stages(work)
         for name in ("plan", "done"):
@@ -191,7 +192,7 @@ def is_planned(work: str, digest: str, *, force: bool) -> bool:
 
 
 def write_plan(work: str, plan: Plan) -> None:
-    """Write down what was planned."""
+    """Write the plan into the file ``plan`` of the folder, as a whole."""
     with whole_file(os.path.join(work, "plan")) as file:
         pickle.dump(_PLAN_FORMAT, file)
         # A configuration is pickled by its public name, with which the whole of `simindex` is imported.
@@ -200,15 +201,16 @@ def write_plan(work: str, plan: Plan) -> None:
 
 
 def _remove_stages(work: str) -> None:
-    """Remove what the stages of a job in a folder have made."""
+    """Delete all folders of stages in a folder, of whatever job."""
     for name in os.listdir(work) if os.path.isdir(work) else ():
         if name.startswith(STAGES_OF):
             shutil.rmtree(os.path.join(work, name), ignore_errors=True)
 
 
 def cut_into_parts(stages: Stages, part_bytes: int, tasks: Tasks) -> Stages:
-    """Return stages with the parts of their inputs, which are cut, and their lines counted, at the first
-    call."""
+    """Return the stages with the parts of their inputs, the lines in each, and the number of processes that
+    these are for. The first call cuts the inputs and writes all that into the folder; later ones read it
+    there."""
     path = os.path.join(stages.folder, "parts")
     if not os.path.exists(path):
         assert stages.inputs is not None
@@ -222,7 +224,8 @@ def cut_into_parts(stages: Stages, part_bytes: int, tasks: Tasks) -> Stages:
 
 
 def require_files(sources: object, call: str, *, skip_bad_rows: bool = False) -> PathEntries:
-    """Return the rows of files; refuse what only this process can read, or only once."""
+    """Return the rows of sources that are files. UnsupportedError: an iterable or standard input, which only
+    this process can read, or only once."""
     entries = sources
     if not isinstance(entries, PathEntries):
         entries = entries_of(sources, on_bad_row=pass_over if skip_bad_rows else None)

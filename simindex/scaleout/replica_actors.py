@@ -61,7 +61,8 @@ class Replica:
         shutil.rmtree(self._home, ignore_errors=True)  # what this actor left where it was killed
 
     def refresh(self) -> int:
-        """Restore the newest backup, where this is an older one; returns when it was made."""
+        """Restore the newest backup and delete the older copy, unless this is the newest; returns when the
+        backup was made, in microseconds. MissingObjectError: there is none."""
         with self._lock:
             backup = read_manifest(open_store(self._uri))
             if backup is None:
@@ -83,7 +84,8 @@ class Replica:
         return self._index
 
     def ask(self, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Return what a method of the index returns."""
+        """Return what a method of the index returns; of an index that a refresh has closed meanwhile the
+        newer one is asked."""
         try:
             return getattr(self._opened(), method)(*arguments, **named)
         except ClosedError:  # it was refreshed meanwhile
@@ -169,7 +171,8 @@ class Replicas:
         return next(sent)
 
     def _sent(self, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[Any]:
-        """Send a question; yields at once, and at the next step the answer."""
+        """Send a question and yield once, then yield the answer. Another replica is asked, too, where one is
+        slow or gone. ScaleOutError: none has answered after a minute."""
         until, turns, why = time.monotonic() + _ANSWER_SECONDS, count(next(self._turns)), "they are slow"
         tried = dict[Any, float]()
 
@@ -220,7 +223,8 @@ class Replicas:
             answer(_refresh(actor))
 
     def close(self) -> None:
-        """Let go of the replicas, which go on, but where this process has started Ray."""
+        """Let go of the replicas, which go on for other programs. Where this process has started Ray, end
+        them and Ray."""
         if self._has_started:
             self._has_started = False
             self.stop()
@@ -233,7 +237,8 @@ class Replicas:
 
 
 def _refresh(actor: Any) -> Any:
-    """Let a replica restore the newest backup, again where it dies meanwhile."""
+    """Begin the refresh of a replica, which is done again where it dies meanwhile, and return Ray's reference
+    to it."""
     return actor.refresh.options(max_task_retries=-1).remote()
 
 

@@ -115,23 +115,24 @@ class Owner:
         return self._open().config
 
     def change(self, method: str, *arguments: Any) -> Done:
-        """Make a change that may be repeated, by a method of `OnceIndex`."""
+        """Call a method of `OnceIndex` that changes the index, count its changes, for which a backup may
+        begin, and return its answer."""
         done: Done = getattr(self._open(), method)(*arguments)
         self._count(done[0][0] + done[0][1])
         return done
 
     def answers(self, query: Query, batch: Any) -> Answers:
-        """Return the matches of sketches."""
+        """Return the matches of each sketch of a batch, in order."""
         return self._open().answers(query, batch)
 
     def stats(self) -> Stats:
-        """Return those of the index."""
+        """Return the statistics of the index."""
         return self._open().stats()
 
     # ---- backups ----
 
     def _count(self, changes: int) -> None:
-        """Count changes, and begin a backup where they are many."""
+        """Count changes; where enough of them have no backup and none is under way, begin one in a thread."""
         due = max(_LEAST_CHANGES, len(self._open()) // _SHARE_OF_ALL)
         with self._lock:
             self._changes += changes
@@ -141,7 +142,8 @@ class Owner:
             threading.Thread(target=self._back_up, daemon=True).start()
 
     def _back_up(self) -> None:
-        """Make a backup; the lock of backups is held."""
+        """Make a backup, and release the lock of backups, which the caller has taken. An error is not raised
+        but kept for `saved`."""
         try:
             before, self._untried, self._error = self._changes, 0, None
             assert self._uri is not None
@@ -155,7 +157,7 @@ class Owner:
             self._backing_up.release()
 
     def save(self) -> None:
-        """Make a backup now, behind one that is under way."""
+        """Make a backup now, after one that is under way; `saved` says whether it failed."""
         self._open()
         self._backing_up.acquire()
         self._back_up()
@@ -291,7 +293,8 @@ class SharedIndex:
     def _sent(
         self, method: str, name: bytes, documents: NewDocuments, *others: Any
     ) -> Iterator[tuple[NewDocuments, list[int], list[Any]]]:
-        """Yield documents, their counts, and those with matches: in halves where the answer fits no note."""
+        """Have the owner store documents, and yield (documents, counts, (index, matches) of each with
+        matches). Where the answer is too large to be kept for a repetition, each half is stored by itself."""
         try:
             yield documents, *self._asked("change", method, name, documents, *others)
         except AnswerTooLargeError:
@@ -370,7 +373,7 @@ class SharedIndex:
         return found
 
     def close(self) -> None:
-        """Let go of the index. The owner goes on, but where this process has started Ray."""
+        """Let go of the index; the owner goes on. Where this process has started Ray, end both."""
         if self._has_started:
             self._has_started = False
             end_actor(self._actor)
@@ -383,7 +386,8 @@ class SharedIndex:
 
 
 def _named(call: str | None, kind: str, batches: Iterable[Any]) -> Iterator[tuple[bytes, Any]]:
-    """Yield batches with the ids of their calls."""
+    """Yield (id, batch): ids of 16 bytes, which follow from the kind, the name of the call and the number of
+    the batch; without a name they are random."""
     name = secrets.token_bytes(16) if call is None else f"{kind} {call}".encode("utf-8", "surrogatepass")
     for number, batch in enumerate(batches):
         yield xxhash.xxh3_128_digest(b"%s %d" % (name, number)), batch

@@ -69,7 +69,7 @@ Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def folders_of(given: Folders) -> list[str]:
-    """Return the absolute paths of one folder or several."""
+    """Return the absolute paths of one folder or several. ValueError: there is none."""
     several = [given] if isinstance(given, str | os.PathLike) else list(given)
     if not several:
         raise ValueError("indexes: expected one folder or more, found none")
@@ -123,7 +123,7 @@ class Stages(NamedTuple):
 
     @property
     def paths(self) -> Sequence[str]:
-        """The inputs that rows are of."""
+        """The paths of the inputs; none where indexes are compared."""
         return () if self.inputs is None else self.inputs.paths
 
     @property
@@ -148,7 +148,7 @@ class Stages(NamedTuple):
         return np.fromfile(path, dtype=np.int64) if os.path.exists(path) else None
 
     def files(self, folder: str) -> SketchFiles:
-        """Return the sketches of a part in their folder."""
+        """Return the sketches of a part in this folder, which is made if it is missing."""
         has_bits = self.config.simhash is not None
         has_sources = bool(self.source_fields)
         return SketchFiles(folder, self.config.bands, has_fingerprints=has_bits, has_sources=has_sources)
@@ -170,7 +170,8 @@ class Stages(NamedTuple):
 
     @contextmanager
     def opened(self) -> Iterator[list[DocumentTables]]:
-        """Give all parts, open to be read. Raises JobError where one is not there yet."""
+        """Give the tables of all indexes and parts, open to be read, for the length of the block. JobError: a
+        part is not sketched yet; SimIndexError: an index is at another commit than when the job began."""
         count = len(self.indexes) + len(self.parts)
         _allow_files(count * (self.config.bands + _FILES_OF_A_PART))
         with ExitStack() as stack:
@@ -195,11 +196,11 @@ class Stages(NamedTuple):
         return self.walk(sum(one.total for one in tables)).count
 
     def range_file(self, place: int, count: int) -> str:
-        """Return the file of what one of so many ranges has."""
+        """Return the path of the file with the pairs of range `place` of `count`."""
         return os.path.join(self.sketches, f"range-{self.plan.max_run}-{place:06}-of-{count}")
 
     def found(self, place: int, count: int) -> Iterator[Edges]:
-        """Yield what a range has. Raises JobError where it is not there yet."""
+        """Yield what a range has handed on. Raises JobError where its file is not there yet."""
         path = self.range_file(place, count)
         if not os.path.exists(path):
             raise missing(f"what range {place + 1} of {count} has", "compare", self.folder)
@@ -207,8 +208,8 @@ class Stages(NamedTuple):
 
 
 def _allow_files(count: int) -> None:
-    """Raise this process's limit of open files by `count` as far as the system lets it: the usual 1,024 are
-    enough for some fifty parts."""
+    """Raise this process's limit of open files to `count` and some hundred more, as far as the system lets
+    it; a higher limit stays. The usual 1,024 are enough for some fifty parts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -226,7 +227,8 @@ def missing(what: str, stage: str, folder: str) -> JobError:
 
 @contextmanager
 def whole_folder(path: str) -> Iterator[str]:
-    """Give the name of a folder to fill, which is renamed to `path`, durable, at the end of the block.
+    """Give the path of a folder that the block makes and fills; at its end that is renamed to `path`,
+    durable.
 
     Nothing is left of one whose block fails, and where another process was faster, its folder stays.
     """
@@ -247,14 +249,14 @@ def whole_folder(path: str) -> Iterator[str]:
 
 
 def write_found(path: str, found: Iterable[Edges]) -> None:
-    """Write what a range has into a file, whole or not at all."""
+    """Write what a range hands on into a file, whole or not at all."""
     with whole_file(path) as file:
         for one in found:
             pickle.dump(one, file, protocol=5)
 
 
 def read_found(path: str) -> Iterator[Edges]:
-    """Yield what a range has, as `write_found` wrote it."""
+    """Yield what a range has handed on, as `write_found` wrote it."""
     with open(path, "rb") as file, suppress(EOFError):
         while True:
             yield pickle.load(file)
@@ -264,7 +266,7 @@ def read_found(path: str) -> Iterator[Edges]:
 
 
 def require_seen(folder: str) -> None:
-    """Refuse to work where the folder of the stages is not seen."""
+    """Raise ScaleOutError where this machine does not see the folder of the stages."""
     if not os.path.isdir(folder):
         raise ScaleOutError(
             f"node {socket.gethostname()}: expected the folder {folder}, which the calling process has made, "
@@ -273,7 +275,8 @@ def require_seen(folder: str) -> None:
 
 
 def sketch_part(stages: Stages, number: int) -> None:
-    """Make the partition of a part: sketches, copies, and the tables in sorted runs."""
+    """Write the folder of a part: its sketches, copies, and tables in sorted runs; do nothing where it is
+    there."""
     require_seen(stages.folder)
     if os.path.isdir(stages.partition(number)):
         return
@@ -361,7 +364,8 @@ class SketchTables:
         return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
 
     def pieces(self, table: int, first: int, end: int, capacity: int) -> Iterator[Piece]:
-        """Yield the entries of a table whose keys are in first..end-1."""
+        """Yield (keys, numbers) of the table's rows whose keys are in first..end-1, ascending by key, about
+        `capacity` at a time."""
         keys, ranks = self._keys[table - self._first], self._ranks[table - self._first]
         runs = range(0, len(keys), _RUN)
         each = max(capacity // max(len(runs), 1), 1)
@@ -383,7 +387,7 @@ class SketchTables:
         return [key for key, *_ in self.origins(ranks)]
 
     def documents(self, ranks: np.ndarray, limit: int) -> list[list[Document]]:
-        """Return the rows that have the sketches of some rows, in order; see `DocumentTables`."""
+        """Return, for each of some rows, itself and its copies, ascending and at most `limit` of them."""
         leaders, copies = self._copies_by_leader
         ends = (np.searchsorted(leaders, ranks, side) for side in ("left", "right"))
         own = [[rank, *copies[begin:end][: limit - 1]] for rank, begin, end in zip(ranks, *ends, strict=True)]
@@ -399,7 +403,7 @@ class SketchTables:
         return leaders[order], copies[order]
 
     def times(self) -> np.ndarray:
-        """Return one time for all rows, whose order is that of their numbers."""
+        """Return 0 for each row, int64: so rows are in the order of their numbers."""
         return np.zeros(self.total, dtype=np.int64)
 
     def close(self) -> None:
@@ -408,7 +412,7 @@ class SketchTables:
 
 
 def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, stop: int, capacity: int) -> Iterator[Piece]:
-    """Yield the entries of a run, some at a time."""
+    """Yield (keys, ranks) of a sorted run whose keys are in first..stop-1, at most `capacity` at a time."""
     begin = int(np.searchsorted(keys, np.uint64(first)))
     end = len(keys) if stop >= 2**64 else int(np.searchsorted(keys, np.uint64(stop)))
     for at in range(begin, end, capacity):
@@ -420,7 +424,8 @@ def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, stop: int, capacit
 
 
 def compare_range(stages: Stages, place: int) -> None:
-    """Write the pairs of a range of all tables into a file."""
+    """Compare a range of keys in all tables, and write its pairs into its file; do nothing where that is
+    there."""
     with stages.opened() as tables:
         source = MergedTables(tables)
         walk = stages.walk(source.total)
