@@ -27,7 +27,8 @@ def band_words(rows: Sequence[int]) -> list[int]:
 
 
 def shares_prefix(rows: Sequence[int], others: Sequence[int], prefix_bits: int) -> bool:
-    """Return whether two signatures of 8-bit rows begin with the same bits in some band of eight rows.
+    """Return whether two signatures of 8-bit rows have the same first `prefix_bits` bits, 1..64, in some band
+    of eight rows.
 
     >>> shares_prefix([1, 2, 3, 4, 5, 6, 7, 8], [1, 3, 3, 4, 5, 6, 7, 8], 15)
     True
@@ -78,7 +79,8 @@ def band_hashes(signature: Sequence[int], bands: int) -> list[int]:
 
 
 def candidate_pairs(signatures: Sequence[Sequence[int]], bands: int, rows: int) -> list[tuple[int, int]]:
-    """Return the sorted pairs of signatures (numbered from 0) with a band in common (seed 003).
+    """Return the sorted pairs (a, b), a < b, of signatures, numbered from 0, that are equal in some band
+    (seed 003).
 
     >>> candidate_pairs([[1, 2, 3, 4], [1, 2, 9, 9], [3, 4, 9, 8]], bands=2, rows=2)
     [(0, 1)]

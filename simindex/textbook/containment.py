@@ -55,7 +55,7 @@ def sampled_hashes(hashes: Iterable[int], one_in: int, floor: int = 8) -> list[i
 
 
 def estimated_containment(sample_a: Set[int], sample_b: Set[int]) -> float:
-    """Return the share of a sample of `a` that is in that of `b`.
+    """Return the share of a sample of `a` that is in that of `b`, 0.0 where it is empty.
 
     Given that the sample is not empty, its expected value is the containment itself: each hash of `a` is as
     likely as any other to be in it.

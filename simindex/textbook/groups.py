@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 
 def components(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the groups that pairs hold together, each ascending, in the order of their first members.
+    """Return the groups of two or more that pairs hold together, each ascending, in the order of their first
+    members.
 
     A group is a chain: two of its members need not be a pair, however long the way between them is.
 

@@ -212,7 +212,8 @@ def jaccard(a: Iterable[object], b: Iterable[object]) -> float:
 
 
 def signature_agreement(signature_a: Sequence[object], signature_b: Sequence[object]) -> float:
-    """Return the share of rows in which two signatures of one length agree (seeds 000 to 004).
+    """Return the share of rows in which two signatures agree (seeds 000 to 004). ValueError: they have
+    different lengths, or no rows.
 
     >>> signature_agreement([2, 2, 1, 5], [2, 4, 1, 5])
     0.75
@@ -321,7 +322,8 @@ def brute_force_matches(
 
 
 def brute_force_pairs(sets: Mapping[Key, Set[object]], threshold: float) -> list[tuple[Key, Key, float]]:
-    """Return (key, key, similarity) of every pair at least `threshold` alike, the most similar first.
+    """Return (key, key, similarity) of every pair at least `threshold` alike, the most similar first, then in
+    the order of `sets`.
 
     >>> brute_force_pairs({"a": {1}, "b": {1, 2}, "c": {1, 2}}, 0.9)
     [('b', 'c', 1.0)]

@@ -25,7 +25,8 @@ def blocks(bits: int, num_blocks: int) -> list[int]:
 
 
 def permutation_orders(num_blocks: int, max_distance: int) -> list[tuple[int, ...]]:
-    """Return an order of the blocks (from 0) for each choice of m - k leading ones, lexicographic.
+    """Return an order of the m = `num_blocks` blocks, from 0, for each choice of m - k leading ones, k =
+    `max_distance`, lexicographic.
 
     Behind these: the blocks before the first of them, after the last, and between, each ascending. For
     m = 4 and k = 2 the six lists of seed 004 (Manku, Jain and Das Sarma 2007, section 3).
@@ -87,7 +88,8 @@ class PermutationTables:
             self.tables[order] = sorted((permute(f, self.widths, order), number) for number, f in numbered)
 
     def near(self, fingerprint: int) -> list[tuple[int, int]]:
-        """Return (distance, number) of every fingerprint near enough, each once, the nearest first."""
+        """Return (distance, number from 0) of every fingerprint within `max_distance`, each once, the nearest
+        first, then by number."""
         found = set()
         for order, table in self.tables.items():
             end = sum(self.widths[block] for block in order[len(order) - self.max_distance :])

@@ -37,7 +37,8 @@ _STEPS = (
 
 
 def normalize(text: str, steps: Collection[str]) -> str:
-    """Return `text` with lone surrogates as U+FFFD, then after the steps that are named.
+    """Return `text` with lone surrogates as U+FFFD, then after the steps that are named. ValueError: a name
+    is no step.
 
     They are applied in the order in which the code has them, whatever that of `steps` (Unicode, annex 15 and
     section 3.13; HTML standard, section 13.2).
@@ -225,7 +226,7 @@ def _starts(length: int, size: int) -> range:
 def word_shingles(tokens: Sequence[str], size: int) -> list[str]:
     """Return the runs of `size` words, joined by a space, in order and with repeats (seed 004).
 
-    Fewer words are one shingle of all of them; no word, no shingle.
+    Fewer words are one shingle of all of them; no word, no shingle. ValueError: a size below 1.
 
     >>> word_shingles(["a", "bump", "on", "the"], 3)
     ['a bump on', 'bump on the']
@@ -237,7 +238,7 @@ def word_shingles(tokens: Sequence[str], size: int) -> list[str]:
 
 def character_shingles(text: str, size: int) -> list[str]:
     """Return the runs of `size` code points, in order and with repeats (seeds 000, 001 and 003). A shorter
-    text is one of them, an empty one has none.
+    text is one of them, an empty one has none. ValueError: a size below 1.
 
     >>> character_shingles("abcab", 2)
     ['ab', 'bc', 'ca', 'ab']
