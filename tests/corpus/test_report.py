@@ -16,7 +16,8 @@ from support.texts import any_texts, normalize_steps, textbook_shingles
 import simindex
 from simindex import CharShingles, Config, Index, Key, WordShingles
 from simindex.corpus import explain
-from simindex.corpus.report.overview import Member, Overview, overview_of
+from simindex.corpus.report.index_overview import overview_of
+from simindex.corpus.report.overview import Member, Overview
 from simindex.corpus.report.page import page_of, shared_form
 from simindex.corpus.report.report import Bounds, page_of_passages, report_of
 

@@ -125,7 +125,7 @@ def _answers_by_texts(
     inputs: Inputs, ask: Callable[..., list[ContainmentMatches]], texts: Callable[[], Inputs]
 ) -> Iterator[list[tuple[Key, ContainmentMatches]]]:
     """Yield the keys of all rows with their matches, by the texts of the documents that may be among them."""
-    from simindex.corpus.report.report import texts_of
+    from simindex.corpus.report.texts import texts_of
 
     rows, by_key = list(sound(inputs)), dict[Key, str]()
     # Empty texts say which keys are asked for; the inputs are read for them once.
@@ -190,7 +190,7 @@ def passages(
     with open_index(index, "r", max_candidates=max_candidates) as stored:
         by_key: dict[Key, str] = {}
         if texts:
-            from simindex.corpus.report.report import texts_of
+            from simindex.corpus.report.texts import texts_of
 
             # Empty texts say which keys are asked for; the inputs are read for them once.
             stored.passages(text, texts=lambda key: by_key.setdefault(key, ""), min_words=min_words)

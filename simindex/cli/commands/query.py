@@ -320,7 +320,7 @@ def _one(stored: Index, search: Search, asked: Asked, reads: options.ComparedOpt
 def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) -> list[_Explained | None]:
     """Return what each match shares with the document, and both texts; None where one is not in the rows."""
     from simindex.corpus import explain
-    from simindex.corpus.report.report import texts_of
+    from simindex.corpus.report.texts import texts_of
 
     own = list(document) if isinstance(document, tuple) else []
     texts = texts_of(rows, [match.key for match in matches] + own)

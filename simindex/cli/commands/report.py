@@ -17,8 +17,11 @@ from simindex.cli.command import argument, command, number, option, takes
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, note_tally, print_json, print_text, whole_file
-from simindex.corpus.report.overview import Overview, is_journal, overview_of, overview_of_journal
-from simindex.corpus.report.report import Bounds, report_of, texts_of, texts_of_job
+from simindex.corpus.report.index_overview import overview_of
+from simindex.corpus.report.job_overview import is_journal, overview_of_journal
+from simindex.corpus.report.overview import Overview
+from simindex.corpus.report.report import Bounds, report_of
+from simindex.corpus.report.texts import texts_of, texts_of_job
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
 from simindex.index import open as open_index

@@ -15,7 +15,7 @@ from simindex.cli.commands.explain import shortened
 from simindex.cli.drawing import Chart
 from simindex.cli.output import counted, figure, print_json, print_table, printable, progress_bar
 from simindex.config import Shingles, WordShingles
-from simindex.corpus.report.overview import Histograms, histograms_of
+from simindex.corpus.report.histograms import Histograms, histograms_of
 from simindex.formulas.match_odds import FOUND_PROBABILITIES
 from simindex.index import Index
 from simindex.index import open as open_index
