@@ -17,9 +17,9 @@ import simindex
 from simindex import CharShingles, Config, Index, Key, WordShingles
 from simindex.corpus import explain
 from simindex.corpus.report.index_overview import overview_of
-from simindex.corpus.report.overview import Member, Overview
+from simindex.corpus.report.overview import Bounds, Member, Overview
 from simindex.corpus.report.page import page_of, shared_form
-from simindex.corpus.report.report import Bounds, page_of_passages, report_of
+from simindex.corpus.report.report import page_of_passages, report_of
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"
 SECOND = FIRST.replace("nine", "ten")
@@ -84,14 +84,14 @@ def page_on(path: Path, texts: dict[Key, str], threshold: float = 0.6, bounds: B
     bounds = bounds or Bounds()
     with simindex.open(path) as index:
         fill(index, texts)
-        overview = overview_of(index, threshold, bounds.clusters, bounds.members)
+        overview = overview_of(index, threshold, bounds)
         return report_of(overview, texts, bounds, index)
 
 
 def overview(path: Path, texts: dict[Key, str], config: Config | None = None) -> Overview:
     with simindex.open(path, config=config) as index:
         fill(index, texts)
-        return overview_of(index, 0.6, 100, 100)
+        return overview_of(index, 0.6, Bounds())
 
 
 def test_overview_counts_documents_duplicates_and_clusters(tmp_path: Path) -> None:
@@ -161,12 +161,12 @@ def test_shared_form_unpacks_to_the_shingles(texts: list[str], shingles: WordShi
     forms = shared_form(texts, shingles)
     rows = [textbook_shingles(text, shingles) for text in texts]
     names: dict[int, str] = {}
-    for place, (form, row, text) in enumerate(zip(forms, rows, texts, strict=True)):
+    for index, (form, row, text) in enumerate(zip(forms, rows, texts, strict=True)):
         numbers: list[int] = []
         for number, times in np.array(form["runs"], int).reshape(-1, 2).tolist():
             numbers += [number and number + n for n in range(times)]
         assert len(numbers) == len(row)
-        elsewhere = {name for other, of in enumerate(rows) if other != place for name in of}
+        elsewhere = {name for other, of in enumerate(rows) if other != index for name in of}
         for number, name in zip(numbers, row, strict=True):
             assert (number > 0) == (name in elsewhere)
             if number:
@@ -336,15 +336,15 @@ def test_page_marks_what_explain_finds_in_any_script(
     config = Config(shingles=shingles)
     with simindex.open(tmp_path / "i", config=config) as index:
         fill(index, {"a": a, "b": b})
-        found = overview_of(index, 0.05, 10, 10)
+        found = overview_of(index, 0.05, Bounds())
         path.write_text(report_of(found, {"a": a, "b": b}, Bounds(), index))
     browser.open(path, "cluster=0")
     passages = explain(a, b, config).passages
     for text, spans, marked in zip(
         (a, b), ([p[:2] for p in passages], [p[2:] for p in passages]), browser.value(MARKED), strict=True
     ):
-        covered = {place for start, end in spans for place in range(start, end)}
-        expected = "".join(char for place, char in enumerate(text) if place in covered)
+        covered = {position for start, end in spans for position in range(start, end)}
+        expected = "".join(char for position, char in enumerate(text) if position in covered)
         # Marks that stand side by side may lack what is between two passages, and so it is in the union.
         assert "".join(marked) == expected
 
@@ -353,8 +353,8 @@ def test_page_marks_what_explain_finds_in_any_script(
 def test_page_opens_ten_thousand_clusters(browser: Browser, tmp_path: Path) -> None:
     members: list[dict[str, Any]] = [{"key": f"key {n}", "like": None, "figures": ""} for n in range(4)]
     form = shared_form([FIRST, SECOND], WordShingles(3))
-    for place, value in enumerate(form):
-        members[place]["form"] = value
+    for member, value in zip(members, form, strict=False):
+        member["form"] = value
     path = tmp_path / "report.html"
     numbers = {"figures": [], "histogram": [["1.00", 1]], "fresh": [1.0]}
     texts = {"source": "news", "measure": "", "notes": [], "noun": "document", "with_texts": True}

@@ -18,9 +18,9 @@ from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
 from simindex.cli.output import counted, note, note_tally, print_json, print_text, whole_file
 from simindex.corpus.report.index_overview import overview_of
-from simindex.corpus.report.job_overview import is_journal, overview_of_journal
-from simindex.corpus.report.overview import Overview
-from simindex.corpus.report.report import Bounds, report_of
+from simindex.corpus.report.job_overview import is_journal, overview_of_job
+from simindex.corpus.report.overview import Bounds, Overview
+from simindex.corpus.report.report import report_of
 from simindex.corpus.report.texts import texts_of, texts_of_job
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
@@ -103,13 +103,13 @@ def _overview(
     if is_journal(index):
         if threshold is not None:
             raise BadParameter("--threshold goes with an index; a job has removed by its own")
-        overview = overview_of_journal(index, bounds.clusters, bounds.members)
+        overview = overview_of_job(index, bounds)
         return overview, None if inputs is None else texts_of_job(inputs, overview), None
     if not os.path.isdir(index):
         raise CommandError(f"{index}: no index, and no output of dedup")
     least = DEFAULT_THRESHOLD if threshold is None else threshold
     stored = opened.enter_context(open_index(index, "r"))
-    overview = overview_of(stored, least, bounds.clusters, bounds.members)
+    overview = overview_of(stored, least, bounds)
     found = None if inputs is None else texts_of(inputs, {member.key for member in overview.members})
     return overview, found, stored
 

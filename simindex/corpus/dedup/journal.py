@@ -19,7 +19,7 @@ from simindex.errors import Argument, SimIndexError, joined
 from simindex.remote import is_remote
 
 _FORMAT = 2
-_NAME = "journal.json"
+JOURNAL = "journal.json"
 _ANEW = (Argument("force", True), " begins the job anew")
 _PHASES = ("reading", "storing", "publishing", "done")
 
@@ -64,7 +64,7 @@ class Journal:
     """The journal of a job in a folder; `durable` is the state that a later process finds."""
 
     def __init__(self, folder: str, job: dict[str, Any]) -> None:
-        self.folder, self._path = folder, os.path.join(folder, _NAME)
+        self.folder, self._path = folder, os.path.join(folder, JOURNAL)
         # Where the reports of removed rows, unless it is given a place, and of documents are.
         self.removed_path = os.path.join(folder, "removed.jsonl")
         self.documents_path = os.path.join(folder, "documents.jsonl")
@@ -80,7 +80,7 @@ class Journal:
         except FileNotFoundError:
             found = None
             there = set(os.listdir(self.folder)) if os.path.isdir(self.folder) else set()
-            if others := sorted(there - {_NAME + ".partial"}):
+            if others := sorted(there - {JOURNAL + ".partial"}):
                 found_there = f"found a folder with {others!s:.100}"
                 raise JobError(f"{self.folder}: expected a journal, {found_there}") from None
         except JobError:

@@ -30,8 +30,8 @@ class Histograms(NamedTuple):
 
 
 def histograms_of(index: Index, threshold: float) -> Histograms:
-    """Return the histograms of an index, with pairs from the threshold on. Cost: that of `Index.pairs`, and
-    one reading of all records."""
+    """Return the histograms of an index, with pairs from the threshold on. Without documents `ages` is empty.
+    Cost: that of `Index.pairs`, and one reading of all records."""
     with pairs_to_count(index, threshold) as pairs:
         sizes = pairs.bucket_sizes()
         steps = Counter(step_of(pair.similarity, pair.distance) for pair in pairs)
@@ -54,16 +54,16 @@ def most_bits(index: Index) -> int:
 
 
 def step_of(similarity: float | None, distance: int | None) -> int:
-    """Return the bar of the histogram: hundredths of similarity rounded down, or bits of distance."""
+    """Return the bar of a pair: the similarity in hundredths, rounded down to an even number; or without one
+    the distance in bits."""
     if similarity is None:
         return distance or 0
     return int(similarity * 100 + 1e-9) // _STEP_PERCENT * _STEP_PERCENT
 
 
-def labelled(
-    histogram: Counter[int], by_similarity: bool, threshold: float, most: int
-) -> list[tuple[str, int]]:
-    """Return the bars with their labels: from the threshold on, or from `most` bits down."""
+def labelled(histogram: Counter[int], by_similarity: bool, threshold: float, most: int) -> Bars:
+    """Return the count of each bar by its label, empty bars too: similarities from the threshold, or from the
+    least below it, up to "1.00"; or distances from `most` bits down to 0."""
     if not by_similarity:
         return [(f"{step} bits", histogram[step]) for step in range(most, -1, -1)]
     first = min(min(histogram, default=100), int(threshold * 100)) // _STEP_PERCENT * _STEP_PERCENT
@@ -71,16 +71,18 @@ def labelled(
 
 
 def fresh_shares(num_documents: int, later: Iterable[int]) -> list[float]:
-    """Cut the input into equal parts and return the share of each that are not duplicates. `later`: the
-    numbers of the duplicates."""
+    """Cut the documents, in their order, into 60 equal parts, or as many as there are documents, and return
+    the share of each that is no duplicate. `later`: the numbers of the duplicates, from 0 on."""
     num_steps = min(_MOST_STEPS, num_documents)
     edges = [step * num_documents // max(num_steps, 1) for step in range(num_steps + 1)]
-    places = np.fromiter(later, dtype=np.int64)
-    old, _ = np.histogram(places, bins=edges) if num_steps else (np.zeros(0), None)
+    old, _ = (
+        np.histogram(np.fromiter(later, dtype=np.int64), bins=edges) if num_steps else (np.zeros(0), None)
+    )
     return [1 - int(count) / (edges[step + 1] - edges[step]) for step, count in enumerate(old)]
 
 
 def _by_powers(sizes: Counter[int]) -> Bars:
+    """Return how many of the sizes, each 1 or more, lie in 1, 2-3, 4-7 and so on up to the largest."""
     bars: Counter[int] = Counter()
     for size, count in sizes.items():
         bars[size.bit_length() - 1] += count

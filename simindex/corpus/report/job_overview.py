@@ -13,41 +13,46 @@ from collections.abc import Iterator
 from typing import Any
 
 from simindex.config import Config
-from simindex.corpus.dedup import journal as journals
+from simindex.corpus.dedup.journal import JOURNAL, Journal, read_journal
 from simindex.corpus.dedup.paragraphs import Cut
 from simindex.corpus.report.histograms import fresh_shares, labelled, step_of
-from simindex.corpus.report.overview import CONTAMINATION, DUPLICATES, Cluster, Member, Name, Overview
+from simindex.corpus.report.overview import CONTAMINATION, DUPLICATES, Bounds, Cluster, Member, Name, Overview
 from simindex.errors import SimIndexError
 from simindex.inputs import Source, sound
 from simindex.jsonable import key_of
 
-_NAME = "journal.json"
-
 
 def is_journal(path: str) -> bool:
-    """Return whether a folder is that of a journal, ``OUTPUT.dedup``."""
-    return os.path.isfile(os.path.join(path, _NAME))
+    """Return whether `path` is a folder with a file of a journal's name, as ``OUTPUT.dedup`` is."""
+    return os.path.isfile(os.path.join(path, JOURNAL))
 
 
-def _likes(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | None]]:
-    """Yield the kept row of a removed one, or each item that it holds, and how like it is."""
+def _found_for(row: dict[str, Any]) -> Iterator[tuple[Member, float | None, int | None]]:
+    """Yield what a row of the report of removed rows was removed for, with its similarity and distance: the
+    kept row; or each item that it holds, with its share and no distance."""
     if "items" not in row:
-        place = row["kept_input"], row["kept_row"]
-        yield Member(key_of(row["duplicate_of"]), place=place), row["similarity"], row["distance"]
+        origin = row["kept_input"], row["kept_row"]
+        yield Member(key_of(row["duplicate_of"]), origin=origin), row["similarity"], row["distance"]
     for item in row.get("items", ()):
-        place = item["item_input"], item["item_row"]
-        yield Member(key_of(item["item"]), place=place), item["share"], None
+        origin = item["item_input"], item["item_row"]
+        yield Member(key_of(item["item"]), origin=origin), item["share"], None
 
 
-def overview_of_journal(folder: str, most_clusters: int, most_members: int) -> Overview:
-    """Return the figures and clusters that the page of a finished job shows; memory is some 100 bytes a
-    removed row and 200 a cluster."""
-    path = os.path.join(folder, _NAME)
-    found = journals.read_journal(path)
+def overview_of_job(folder: str, bounds: Bounds) -> Overview:
+    """Count the removed rows of the finished job whose journal is in `folder`, and list its largest stars:
+    the kept row, or the item, is the first member of each.
+
+    Memory: some 100 bytes a removed row and 200 a cluster.
+
+    Raises:
+        SimIndexError: the job has not finished, or its journal is damaged.
+    """
+    path = os.path.join(folder, JOURNAL)
+    found = read_journal(path)
     job, state = found["job"], found["state"]
     try:
         config, threshold = Config.from_dict(job["config"]), job["threshold"]
-        removed_path = job["outputs"][1] or journals.Journal(folder, {}).removed_path
+        removed_path = job["outputs"][1] or Journal(folder, {}).removed_path
         by_similarity = bool(config.num_perm) and job["by"] != "simhash"
         inputs = [path for path, *_ in job["inputs"]]
         cut = None if job["paragraphs"] is None else Cut(*job["paragraphs"])
@@ -63,11 +68,11 @@ def overview_of_journal(folder: str, most_clusters: int, most_members: int) -> O
     with Source(removed_path).lines() as lines:
         for row in map(json.loads, sound(lines)):
             removed.append(row["number"])
-            for kept, similarity, distance in _likes(row):
+            for kept, similarity, distance in _found_for(row):
                 sizes[kept.name] += 1
                 histogram[step_of(similarity if by_similarity else None, distance)] += 1
                 members = stars.setdefault(kept.name, [kept])
-                if len(members) < most_members:
+                if len(members) < bounds.members:
                     of_row = row["input"], row["row"]
                     members.append(Member(key_of(row["id"]), 0, similarity, distance, of_row))
     noun, kept_rows = ("document", "rows") if cut is None else ("paragraph", "paragraphs")
@@ -80,10 +85,12 @@ def overview_of_journal(folder: str, most_clusters: int, most_members: int) -> O
     note = (
         f"For {bounded:,} kept {kept_rows} a limit on candidates was hit, so they may have duplicates still."
     )
-    largest = sorted(stars, key=lambda name: -sizes[name])[:most_clusters]
-    how = folder, measure, by_similarity, config
+    largest = sorted(stars, key=lambda name: -sizes[name])[: bounds.clusters]
     return Overview(
-        *how,
+        source=folder,
+        measure=measure,
+        by_similarity=by_similarity,
+        config=config,
         documents=documents,
         duplicates=int(state["removed"]),
         num_clusters=len(stars),

@@ -17,25 +17,36 @@ Name = Key | tuple[Key, str | None, int]
 """Of a member; see `Member.name`."""
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """How much is put into a report."""
+
+    clusters: int = 10_000  # listed, the largest
+    members: int = 100  # listed of each
+    text: int = 20_000  # characters of each text
+    texts: int = 20_000_000  # characters of all texts; the largest clusters are given theirs first
+
+
 class Member(NamedTuple):
     """A document of a cluster."""
 
     key: Key
-    like: int | None = None  # the place among the members of the earlier one that it is most like, or None
+    like: int | None = None  # the index in the cluster's members of the earlier one that it is most like
     similarity: float | None = None  # to that one; None without MinHash
     distance: int | None = None  # to that one, in bits; None without SimHash
-    place: tuple[str | None, int] | None = None  # of a row of a job: its input, and the row there
+    origin: tuple[str | None, int] | None = None  # of a row of a job: its input, and its number there
 
     @property
     def name(self) -> Name:
-        """What its text is known by: its key, with its place where it has one, for ids may repeat."""
-        return self.key if self.place is None else (self.key, *self.place)
+        """What its text is found by: the key, or (key, input, row number) of a row of a job, where several
+        rows may have one key."""
+        return self.key if self.origin is None else (self.key, *self.origin)
 
 
 class Cluster(NamedTuple):
     """Documents that are similar to one another, directly or by others."""
 
-    size: int
+    size: int  # of all; `members` may be fewer
     members: list[Member]  # the first of them, in the order of storing
 
 
@@ -74,7 +85,7 @@ class Overview:
     num_clusters: int  # how many there are; `clusters` may be fewer
     num_pairs: int  # copies of one sketch are paired with the first of them only
     histogram: list[tuple[str, int]]  # (label, pairs), the most similar last
-    fresh: list[float]  # the share that are no duplicates, in equal parts of the order of storing
+    fresh: list[float]  # the share that are no duplicates, in up to 60 equal parts of the order of storing
     clusters: list[Cluster]  # the largest first, then by their first members
     notes: list[str]
     names: Names = DUPLICATES
@@ -83,10 +94,10 @@ class Overview:
 
     @property
     def noun(self) -> str:
-        """What was compared."""
+        """What was compared: "document" or "paragraph"."""
         return "document" if self.cut is None else "paragraph"
 
     @property
     def members(self) -> list[Member]:
-        """All members that are listed."""
+        """The listed members of all listed clusters."""
         return [member for cluster in self.clusters for member in cluster.members]

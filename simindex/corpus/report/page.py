@@ -27,7 +27,8 @@ _REPORT = "simindex.corpus.report"
 
 
 def page_of(data: dict[str, Any], package: str = _REPORT) -> str:
-    """Return the page that shows `data`, by the page.html and page.js of a package."""
+    """Return the page that shows `data`, by the page.html, page.js and page.css of a package, whose script
+    and style follow those that all pages share. Raises ValueError where `data` has a NaN or an infinity."""
     script, style = _part(_REPORT, "shared.js") + _part(package, "page.js"), _part(_REPORT, "page.css")
     if package != _REPORT:
         style += _part(package, "page.css")
@@ -57,9 +58,10 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def shared_form(texts: Sequence[str], shingles: Shingles) -> list[dict[str, Any]]:
-    """Return a value for each text.
+    """Return what the page reads of each text, to mark the shingles that it shares with another of them.
 
     Returns:
+        A dict a text:
         "text"; "size", the tokens of its shingles; "tokens", flat triples (gap, length, times): so many
         code points between a token and the end of the one before, and its own, for so many tokens one after
         another (a gap is negative where two were made of the same characters); "runs", flat pairs (number,
@@ -71,8 +73,7 @@ def shared_form(texts: Sequence[str], shingles: Shingles) -> list[dict[str, Any]
     """
     names: dict[str, int] = {}
     tokens = [tokens_of(text, shingles, names) for text in texts]
-    numbers = shingle_numbers([of.numbers for of in tokens], shingles.size)
-    numbers = _few_numbers(numbers)
+    numbers = _few_numbers(shingle_numbers([of.numbers for of in tokens], shingles.size))
     return [
         {
             "text": _LONE.sub("\ufffd", text),
@@ -85,10 +86,11 @@ def shared_form(texts: Sequence[str], shingles: Shingles) -> list[dict[str, Any]
 
 
 def _few_numbers(texts: list[np.ndarray]) -> list[np.ndarray]:
-    """Number the shingles that two texts or more have from 1 on, as they come; all others are 0."""
+    """Number the shingles anew, text by text: 1, 2, ... in the order of their first occurrence for those that
+    two texts or more have, and 0 for all others."""
     if not texts:
         return []
-    owners = np.concatenate([np.full(len(text), place) for place, text in enumerate(texts)])
+    owners = np.concatenate([np.full(len(text), number) for number, text in enumerate(texts)])
     _, first, same = np.unique(np.concatenate(texts), return_index=True, return_inverse=True)
     least, most = np.full(len(first), len(texts)), np.full(len(first), -1)
     np.minimum.at(least, same, owners)
@@ -102,18 +104,21 @@ def _few_numbers(texts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _runs(numbers: np.ndarray) -> list[int]:
+    """Return the "runs" of `shared_form`."""
     follows = np.where(numbers[:-1] == 0, numbers[1:] == 0, numbers[1:] == numbers[:-1] + 1)
     return _with_times(~follows, numbers)
 
 
 def _triples(tokens: Tokens) -> list[int]:
+    """Return the "tokens" of `shared_form`."""
     gaps = tokens.starts - np.append(0, tokens.ends)[: len(tokens.starts)]
     lengths = tokens.ends - tokens.starts
     return _with_times((np.diff(gaps) != 0) | (np.diff(lengths) != 0), gaps, lengths)
 
 
 def _with_times(changes: np.ndarray, *columns: np.ndarray) -> list[int]:
-    """Return the first row of each run and how long it is, flat; `changes`: between two rows."""
+    """Return the values of each run of rows and its length, flat: (first column, ..., length) a run.
+    `changes`: whether a new run begins after each row but the last."""
     if not len(columns[0]):
         return []
     begins = np.flatnonzero(np.append(True, changes))

@@ -1,17 +1,16 @@
-"""Choose what is put into the page, and how much of it: the page is opened by a browser, in memory whole.
- The page of
-passages shows a text beside each stored document that some of it stands in.
+"""Choose what is put into a page, and how much of it: a browser has the whole page in memory.
+
+The page of passages shows a text beside each stored document that some of it stands in.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from simindex.config import Config
-from simindex.corpus.report.overview import Cluster, Member, Overview
+from simindex.corpus.report.overview import Bounds, Cluster, Member, Overview
 from simindex.corpus.report.page import page_of, shared_form
 from simindex.corpus.shared_passages import shingles_to_explain
 from simindex.format.keys import Key
@@ -22,20 +21,15 @@ from simindex.queries.passages import StoredPassage, StoredPassages
 _MOST_METADATA = 300  # characters of it that are shown
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """How much is put into a report."""
-
-    clusters: int = 10_000  # listed, the largest
-    members: int = 100  # listed of each
-    text: int = 20_000  # characters of each text
-    texts: int = 20_000_000  # characters of all texts; the largest clusters are given theirs first
-
-
 def report_of(
     overview: Overview, texts: Mapping[Any, str] | None, bounds: Bounds, index: Index | None = None
 ) -> str:
-    """Return the page on an index or a job; `texts` of members by `Member.name`; ``None``: none at hand."""
+    """Return the page on an index or a job, HTML.
+
+    Args:
+        texts: of members, by `Member.name`; ``None``: the page says that it was given none.
+        index: adds the metadata of its documents, where there are some.
+    """
     notes = list(overview.notes)
     if overview.num_clusters > len(overview.clusters):
         notes.append(
@@ -50,7 +44,6 @@ def report_of(
         (names.clusters, f"{overview.num_clusters:,}"),
         (names.pairs, f"{overview.num_pairs:,}"),
     ]
-    of_pairs = names.histogram if overview.by_similarity else "Distances of pairs"
     return page_of(
         {
             "title": names.title,
@@ -59,43 +52,45 @@ def report_of(
             "notes": notes,
             "noun": noun,
             "figures": figures,
-            "histogram_title": of_pairs,
+            "histogram_title": names.histogram if overview.by_similarity else "Distances of pairs",
             "histogram": overview.histogram,
             "fresh_title": f"Share of {names.fresh} {noun}s along the input",
             "fresh": [round(share, 4) for share in overview.fresh],
             "clusters_title": f"{names.clusters.capitalize()}, the largest first",
             "column": "similarity",
             "with_texts": texts is not None,
-            "clusters": values_of(overview.clusters, overview.config, texts or {}, bounds, index),
+            "clusters": _values_of(overview.clusters, overview.config, texts or {}, bounds, index),
         }
     )
 
 
-def values_of(
+def _values_of(
     clusters: Iterable[Cluster],
     config: Config,
     texts: Mapping[Any, str],
     bounds: Bounds,
     index: Index | None,
 ) -> list[dict[str, Any]]:
-    """Return what page.js reads of clusters; `texts` by `Member.name`; metadata are those of the index."""
+    """Return what page.js reads of clusters: {"size", "members"}, a member with "form" if its text is shown
+    and "cut", its whole length, if only the beginning is. `texts`: by `Member.name`; once all that are shown
+    have `bounds.texts` characters, no further one is."""
     room = bounds.texts
     shingles = shingles_to_explain(config)
     found = []
     for cluster in clusters:
         members = [_member(index, member) for member in cluster.members]
         fitting = []
-        for place, member in enumerate(cluster.members):
+        for shown, member in zip(members, cluster.members, strict=True):
             if member.name in texts:
                 room -= min(len(texts[member.name]), bounds.text)
                 if room < 0:
                     break
-                fitting.append((place, texts[member.name]))
+                fitting.append((shown, texts[member.name]))
         forms = shared_form([text[: bounds.text] for _, text in fitting], shingles)
-        for (place, text), form in zip(fitting, forms, strict=True):
-            members[place]["form"] = form
+        for (shown, text), form in zip(fitting, forms, strict=True):
+            shown["form"] = form
             if len(text) > bounds.text:
-                members[place]["cut"] = len(text)
+                shown["cut"] = len(text)
         found.append({"size": cluster.size, "members": members})
     return found
 
@@ -120,16 +115,20 @@ def _shown(metadata: Any) -> str:
 def page_of_passages(
     index: Index, name: str, text: str, found: StoredPassages, texts: Mapping[Key, str]
 ) -> str:
-    """Return the page on exact passages of a text; `texts` are those of the stored documents that have
-    some."""
+    """Return the page on the passages that were found of a text, HTML; of more than 99 documents the first.
+
+    Args:
+        name: of the text.
+        texts: of the stored documents that have passages, by key; one that is missing is listed without.
+    """
     by_key: dict[Key, list[StoredPassage]] = {}
     for passage in found:
         by_key.setdefault(passage.key, []).append(passage)
-    own = Member(name, place=(None, 0))  # a stored document may have this key, too
+    own = Member(name, origin=(None, 0))  # a stored document may have this key, too
     shown = [own, *map(Member, by_key)][: Bounds.members]
     bounds = Bounds(text=Bounds.texts)
     clusters = [Cluster(len(by_key) + 1, shown)] if found else []
-    values = values_of(clusters, index.config, {own.name: text, **texts}, bounds, index)
+    values = _values_of(clusters, index.config, {own.name: text, **texts}, bounds, index)
     for cluster in values:
         cluster["members"][0] |= {"metadata": None, "figures": "the text"}
         for member, passages in zip(cluster["members"][1:], by_key.values(), strict=False):
