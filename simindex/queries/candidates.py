@@ -58,7 +58,12 @@ class Run(Protocol):
 
 
 def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted: Wanted) -> Found:
-    """Return what a search finds, all that passes a filter among it, unless `truncated` says otherwise."""
+    """Return what a search finds, everything that passes a filter among it unless `truncated` says otherwise;
+    what does not pass is among it, too, for the caller to leave out.
+
+    Where few documents may pass, a query whose search would meet a limit is compared with each of them
+    instead of being looked for in tables. `run` searches a directory.
+    """
     committed, count = view.with_pending(None), len(batch)
     owners, asked = view.scopes.owners(committed, where, if_known=True), np.arange(count)
     found, parts = None, list[np.ndarray]()
@@ -98,8 +103,8 @@ def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted:
 def _stored_sketches(
     view: View, doc_ids: np.ndarray, halves: np.ndarray, needs: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (numbers, words, fingerprints) of the stored sketches that have a half in `needs`; sketches that
-    a merge has dropped are left out."""
+    """Return (doc ids, words, fingerprints) of the stored sketches that have a half in `needs`; sketches that
+    a merge has dropped are left out. Raises CorruptIndexError where one of a live document is missing."""
     doc_ids = doc_ids[halves & needs != 0]
     words = np.empty((len(doc_ids), view.scheme.tables.bands), dtype=np.uint64)
     fingerprints, is_there = np.empty(len(doc_ids), dtype=np.uint64), np.ones(len(doc_ids), dtype=bool)
@@ -125,8 +130,8 @@ def _compared(
     query: int,
     wanted: Wanted,
 ) -> np.ndarray:
-    """Return MATCHES of the stored sketches that are wanted for a query, as the kernel finds them in
-    tables."""
+    """Return MATCHES of those of the given sketches that are as wanted for the query of this place in the
+    batch, with the figures that the kernel would give them."""
     present = int(batch.present[query])
     if not present & wanted.needs:
         return np.empty(0, dtype=MATCHES)

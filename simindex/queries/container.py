@@ -56,12 +56,13 @@ def record_or(view: View, key: Any, default: object) -> Any:
 
 
 def record_of(view: View, key: Key) -> Record:
-    """Return the record of a stored key. Raises KeyError when there is none."""
+    """Return the record of a stored key. Raises KeyError when there is none, TypeError or ValueError for no
+    key."""
     return as_record(view, *view.find_stored(key))
 
 
 def as_record(view: View, doc_id: int, stored: StoredRecord) -> Record:
-    """Return what is stored under a doc id as people are shown it."""
+    """Return the public `Record` of what is stored under a doc id; its sketch is read."""
     sketch = view.sketch_batch(doc_id, stored)[0]
     inserted_at, seen_at = _time_of(stored.inserted_at), _time_of(stored.age_from)
     return Record(stored.key, stored.metadata, inserted_at, sketch, seen_at)
@@ -88,7 +89,8 @@ class Walk:
         self._snapshot: object = None
 
     def require_snapshot(self, snapshot: object) -> None:
-        """Take note of the pinned snapshot that the next part is taken from."""
+        """Raise SimIndexError where the next part would come from another pinned snapshot than the parts
+        before."""
         if self._snapshot is not None and snapshot is not self._snapshot:
             raise SimIndexError(
                 "iteration: expected the pinned snapshot that it began in, found a newer one; it ended by "
@@ -97,7 +99,9 @@ class Walk:
         self._snapshot = snapshot
 
     def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return the next live documents, up to `limit`, as (number, record); an empty list at the end."""
+        """Return the next live documents, up to `limit`, as (doc id, record), and move past them; an empty
+        list at the end. Raises CorruptIndexError where nothing was changed and it met other than all
+        documents."""
         self._compare(view)
         if self._end is None:
             self._end = max([view.manifest.next_doc_id - 1, *view.pending.by_key.values()]) + 1
@@ -133,12 +137,14 @@ def take_keys(view: View, walk: Walk) -> list[Key]:
 
 
 def take_records(view: View, walk: Walk) -> list[Record]:
-    """Return the records of the next documents, with their sketches."""
+    """Return the records of the next documents, with their sketches, and move the walk past them; an empty
+    list at the end."""
     return [as_record(view, doc_id, record) for doc_id, record in walk.part(view, _PART)]
 
 
 def take_fingerprints(view: View, walk: Walk) -> list[tuple[list[Key], np.ndarray]]:
-    """Return the keys and fingerprints of the next documents, those without a fingerprint left out."""
+    """Return a list of one pair, the keys and the fingerprints (uint64) of the next documents that have one,
+    which may be none; an empty list at the end of the walk."""
     found = walk.part(view, _PART)
     with_bits = [(doc_id, record) for doc_id, record in found if record.present & HAS_FINGERPRINT]
     fingerprints = [view.sketch_batch(doc_id, record).fingerprints[0] for doc_id, record in with_bits]

@@ -146,8 +146,9 @@ def meeting_probability(num_shared: float, one_in: int) -> float:
 
 
 def chance_to_be_met(num_shared: float, of_stored: int, one_in: int) -> float:
-    """Return the chance that a stored document of so many distinct shingles is met, some of which are shared:
-    by those that are sampled, and if it is short by its least ones, too.
+    """Return the chance that a query meets a stored document of `of_stored` distinct shingles, `num_shared`
+    of which it has: that one of these is sampled, or, of a short document, that one of its `FLOOR` least
+    hashes, which are stored in any case, is shared, whichever is more likely.
 
     >>> chance_to_be_met(25, 1000, 8) == meeting_probability(25, 8), chance_to_be_met(20, 20, 8)
     (True, 1.0)
@@ -159,9 +160,9 @@ def chance_to_be_met(num_shared: float, of_stored: int, one_in: int) -> float:
 
 
 def chance_of_hits(hits: int, sampled: int, share: float) -> float:
-    """Return at least the chance that a sample of a document, of which that share is shared, has so many
-    shared shingles, or a number that is farther from the share: exp(-s KL(hits/s, share)), whether drawn with
-    or without replacement (Hoeffding 1963, theorem 1 and section 6).
+    """Return an upper bound of the chance that a sample of a document, of which that share is shared, has so
+    many shared shingles, or a number that is farther from the share: exp(-s KL(hits/s, share)), whether drawn
+    with or without replacement (Hoeffding 1963, theorem 1 and section 6).
 
     >>> round(chance_of_hits(14, 14, 0.8), 3), round(chance_of_hits(1, 10, 0.8), 5), chance_of_hits(3, 4, 1.0)
     (0.044, 1e-05, 0.0)
@@ -174,8 +175,8 @@ def chance_of_hits(hits: int, sampled: int, share: float) -> float:
 
 @lru_cache(maxsize=4096)
 def least_hits(sampled: int, share: float) -> int:
-    """Return how many of so many sampled shingles are met at least, 1 or more, where that share of all is
-    shared, but for one time in a thousand or less.
+    """Return the least number of hits, 1 or more, that a sample of `sampled` shingles may have while `share`
+    of all are shared: fewer have a chance below one in a thousand, by `chance_of_hits`.
 
     >>> [least_hits(n, 0.8) for n in (1, 5, 20, 100, 10_000)]
     [1, 1, 9, 64, 7850]
@@ -239,8 +240,8 @@ class _Asked:
         return int(self.all.searchsorted(_TOPS[one_in], "right"))
 
     def leave_out_common(self, is_common: np.ndarray) -> None:
-        """Keep to the sampled shingles that are not common (bool, for each sampled), for of others that is
-        not known."""
+        """Look up the sampled shingles that are not common alone; `is_common` is bool, for each sampled one.
+        `of_all` becomes an estimate of the uncommon among all shingles."""
         self.common_left_out = int(np.count_nonzero(is_common))
         own = self.num_sampled - self.common_left_out
         self.of_all = round(len(self.all) * own / max(self.num_sampled, 1))
@@ -248,7 +249,8 @@ class _Asked:
         self.num_sampled, self.is_whole, self.has_left_out = own, False, True
 
     def leave_out(self, places: np.ndarray) -> bool:
-        """Look up all but some; returns whether there are any."""
+        """Leave out the shingles at some places of `looked_up`; return whether there are any. It is no whole
+        sample after that."""
         self.num_sampled -= int(np.count_nonzero(places < self.num_sampled))
         self.looked_up = np.delete(self.looked_up, places)
         self.lacks_common = len(places) > 0
@@ -257,7 +259,7 @@ class _Asked:
 
     @property
     def kept(self) -> np.ndarray:
-        """All of them as kept shingles are."""
+        """The hashes of all its shingles, each once, uint64, ascending, in the form of kept shingles."""
         return np.frombuffer(_kernel.smallest_hashes(self._hashes, _EVERY_SHINGLE), dtype=np.uint64)
 
 
@@ -329,13 +331,15 @@ class ContainmentQuery(NamedTuple):
         return found
 
     def _none(self, num_shingles: int, of_all: int, one_in: int) -> ContainmentMatches:
-        """Return the answer to a query without any match so far. `of_all`: its distinct shingles that
-        count."""
+        """Return the answer to a query without any match so far, with its `expected_recall`. `of_all`: its
+        distinct shingles that count."""
         recall = meeting_probability(math.ceil(self.threshold * of_all), one_in)
         return ContainmentMatches((), False, num_shingles, recall)
 
     def matches(self, view: View, document: Document) -> ContainmentMatches:
-        """Return the stored documents that reach the threshold, largest share first."""
+        """Return the stored documents that reach the threshold, largest share first, up to the limit; those
+        that an estimate does not decide are counted in `undecided`, and come last where `candidates` are
+        asked for."""
         config = view.scheme.config
         asked = _Asked(document, config, self.direction, self.sample or config.containment)
         if self.ignore_common is not None:
@@ -362,7 +366,9 @@ class ContainmentQuery(NamedTuple):
         return found
 
     def _met(self, view: View, asked: _Asked, found: ContainmentMatches) -> list[tuple[int, int, int]]:
-        """Return (doc id, hashes met, those of them that are sampled) of each sketch that is met."""
+        """Return (doc id, hashes met, those of them that are sampled), by doc id, of each stored sketch that
+        has at least `_least` of the sampled hashes. Of more than `_most` the ones with most hits stay, and
+        `found` becomes `truncated`, as where common shingles were not looked up."""
         keys, table = shingle_keys(asked.looked_up), view.scheme.tables.shingle_table
         are_few = len(keys) <= _AT_ONCE
         if are_few:
@@ -388,7 +394,8 @@ class ContainmentQuery(NamedTuple):
         return self.max_candidates if self.where is None else wider(self.max_candidates)
 
     def _least(self, asked: _Asked) -> int:
-        """Return how many of the query's sampled shingles a document of the threshold has at least."""
+        """Return how many of the query's sampled shingles a document of the threshold has at least; 0 where
+        these say nothing of it."""
         is_told = self.direction == "in_stored" and asked.num_sampled >= FLOOR
         return least_hits(asked.num_sampled, self.threshold) if is_told else 0
 
@@ -400,7 +407,9 @@ class ContainmentQuery(NamedTuple):
         record: StoredRecord,
         hits: tuple[int, int],
     ) -> Shared | None:
-        """Return what a document shares with the query; ``None`` where it cannot reach the threshold."""
+        """Return what a document shares with the query: counted in its text or among kept shingles where
+        there are any, else estimated from `hits`. ``None`` where it cannot reach the threshold, or nothing is
+        sampled."""
         of_query, of_stored = asked.of_all, record.num_shingles
         entries = max(record.num_sampled, min(of_stored, FLOOR))
         is_looked_at = asked.is_whole or entries == record.num_sampled
@@ -422,8 +431,8 @@ class ContainmentQuery(NamedTuple):
         return shared
 
     def _are_common(self, view: View, hashes: np.ndarray) -> np.ndarray:
-        """Return which sampled hashes more than that share of the stored documents have, bool; the removed
-        count until they are merged away."""
+        """Return which hashes more than the share `ignore_common` of the stored documents have, bool; one
+        document is never enough, and removed ones count until they are merged away."""
         assert self.ignore_common is not None
         keys = shingle_keys(np.ascontiguousarray(hashes))
         most = max(self.ignore_common * view.num_documents, 1)
@@ -455,7 +464,8 @@ class ContainmentQuery(NamedTuple):
         return shared.of_query if self.direction == "in_stored" else shared.of_stored
 
     def _has_too_few(self, shared: Shared) -> bool:
-        """Return whether an estimate rules out that the threshold is reached."""
+        """Whether so few of the sample are hits that the document hardly reaches the threshold; see
+        `least_hits`."""
         needed = min(1.0, self.threshold * self._whole(shared) / shared.sampled_of)
         return shared.hits < least_hits(shared.sampled, needed)
 
@@ -500,14 +510,16 @@ class ContainmentQuery(NamedTuple):
 
 
 def places_of_rarest(view: View, keys: np.ndarray, max_candidates: int) -> np.ndarray:
-    """Return the places of the rarest shingle keys, as far as all their entries are to be looked at."""
+    """Return the indices of the rarest shingle keys, rarest first: as many as have, together, at most four
+    times `max_candidates` entries."""
     counts = view.directory.count_keys(view.scheme.tables.shingle_table, keys)
     order = np.argsort(counts, kind="stable")
     return order[np.cumsum(counts[order]) <= np.uint64(max_candidates * _ENTRIES_EACH)]
 
 
 def document_frequency(view: View, document: Document) -> dict[Any, int]:
-    """Return how many stored documents have each sampled shingle of a document; see the face."""
+    """Return {shingle: how many stored documents have it} of the sampled shingles of a document, in their
+    order in it; see `Index.document_frequency`."""
     config = view.scheme.config
     if isinstance(document, str):
         shingles: list[Any] = list(dict.fromkeys(shingles_of(document, config.shingles)))

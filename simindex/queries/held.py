@@ -80,7 +80,9 @@ class HeldDocuments:
         self._stored: _Stored | None = None
 
     def answers(self, view: View, documents: Iterable[Document]) -> Iterator[HeldBy | None]:
-        """Yield the documents of which each text has at least the threshold; ``None``: there is none."""
+        """Yield, for each text, the stored documents of whose distinct shingles it has at least the share
+        `threshold`; ``None`` where there is none. Reads all records first where the index was changed since
+        the last call."""
         stored = self._stored
         if stored is None or stored.manifest != view.manifest:
             self._stored = stored = _Stored(view, self._threshold)
@@ -164,7 +166,8 @@ class _Stored:
         return places, doc_ids[order], shares[places]
 
     def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
-        """Return texts of these hashes by the lists of documents that have them; ``None``: none has any."""
+        """Return the texts with each hash replaced by the list of the documents that have it; ``None``: none
+        has any. `counts` is how many of the hashes each text has."""
         keys = np.empty_like(hashes)
         for first in range(0, len(keys), _HASHES_A_TIME):
             some = slice(first, first + _HASHES_A_TIME)
@@ -185,8 +188,9 @@ class _Stored:
         return _Texts(firsts, ordinals, lists, np.cumsum(counts, dtype=np.uint64))
 
     def _places_to_find(self, view: View, keys: np.ndarray) -> np.ndarray:
-        """Return the places of keys that are to be sorted and found: of those that the table has, where these
-        are few. Filters say so of the others in less time than it takes to sort them."""
+        """Return the places of keys that are to be sorted and found: all, or, where a sample of them is rare
+        in the table, those that the table has. Filters say so of the others in less time than it takes to
+        sort them."""
         table = view.scheme.tables.shingle_table
         few = view.directory.count_keys(table, np.ascontiguousarray(keys[::_ONE_IN]))
         if np.count_nonzero(few) > len(few) / _ONE_IN:
@@ -194,7 +198,8 @@ class _Stored:
         return np.flatnonzero(view.directory.count_keys(table, keys))
 
     def _lists(self, view: View, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (firsts, ordinals) of the documents that have each shingle key; keys ascend."""
+        """Return for ascending shingle keys the numbers of the live sketches that have each: those of key i
+        are `ordinals[firsts[i]:firsts[i + 1]]`. Returns (firsts, uint64; ordinals, uint32)."""
         table = view.scheme.tables.shingle_table
         lengths, sketches = [np.zeros(1, np.int64)], [np.zeros(0, np.uint32)]
         counts = np.zeros(len(keys), np.uint64)
@@ -209,7 +214,8 @@ class _Stored:
         return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(sketches)
 
     def _live(self, places: np.ndarray, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places and ordinals of the entries of documents that were not removed."""
+        """Return the places and sketch numbers of the entries of documents that were not removed; others are
+        left out."""
         stored = self._doc_ids
         if not len(stored):
             return places[:0], doc_ids[:0]
@@ -247,7 +253,8 @@ def _hashes_of(documents: list[Any], shingles: Shingles, seed: int) -> tuple[np.
 
 
 def _least_hits(sizes: np.ndarray, threshold: float) -> np.ndarray:
-    """Return how many of so many shingles are at least that share of them: uint32."""
+    """Return how many of so many shingles are at least that share of them, and 1 or more: uint32; 2**32 - 1,
+    which no text reaches, for a document without shingles."""
     least = np.maximum(np.floor(sizes * threshold), 1.0)
     # The quotient decides, as rounded as it is where a share is reported.
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -257,7 +264,8 @@ def _least_hits(sizes: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def _grown(function: Callable[..., int], dtype: np.dtype[Any], *arguments: object) -> np.ndarray:
-    """Return what a function of the kernel finds, once more where there was no room for all of it."""
+    """Return the records that a function of the kernel writes into an array; where there was no room for all
+    of them, it is called once more with as much as it asked for."""
     found = np.empty(_ROOM, dtype)
     while (count := function(*arguments, found)) > len(found):
         found = np.empty(count, dtype)
@@ -265,7 +273,8 @@ def _grown(function: Callable[..., int], dtype: np.dtype[Any], *arguments: objec
 
 
 def _spans(document: Any, shingles: Shingles, runs: np.ndarray) -> np.ndarray:
-    """Return the spans of runs of shingles."""
+    """Return where runs of shingles are in a text, in code points: int64, shape (n, 2), ends exclusive; none
+    for ready shingles."""
     if not isinstance(document, str):
         return np.empty((0, 2), np.int64)
     starts, ends = token_places(document, shingles)

@@ -181,7 +181,7 @@ standard_error=None)], truncated=True)
 
 
 def _shown(metadata: Any) -> str:
-    """Return metadata as JSON text, as far as there is any of it."""
+    """Return metadata as JSON text: empty for ``None``, "…" for what JSON cannot have."""
     if metadata is None:
         return ""
     try:

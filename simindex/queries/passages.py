@@ -94,7 +94,8 @@ class CommonPassage(NamedTuple):
 
 
 def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
-    """Return the runs of sampled shingles of a text each of which is common, in order."""
+    """Return the pieces of a text that its common sampled shingles in a row span, in order. Common is what
+    more than that share of the stored documents have, and more than one."""
     config, found = view.scheme.config, list[CommonPassage]()
     _require_text("text", text)
     own = tokens_of(text, config.shingles, {})
@@ -109,7 +110,8 @@ def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
 def passages(
     view: View, text: str, texts: Texts | None, min_words: int, limit: int | None, max_candidates: int
 ) -> StoredPassages:
-    """Return where a text stands, longest first; see `Index.passages`."""
+    """Return the pieces of a text, of `min_words` or more, that stand in stored documents, longest first, up
+    to the limit; see `Index.passages`."""
     config, names = view.scheme.config, dict[str, int]()
     require_samples(config)
     _require_text("text", text)
@@ -146,21 +148,22 @@ def passages(
 
 
 def _sampled(config: Config, text: str) -> tuple[list[int], np.ndarray]:
-    """Return the places of a text's sampled shingles, and their hashes."""
+    """Return the places of a text's sampled shingles among all of it, and their hashes."""
     hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
     places = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
     return places.tolist(), hashes[places]
 
 
 def _runs(are: np.ndarray) -> list[list[int]]:
-    """Return [first, behind] of the runs of True in an array of bool."""
+    """Return [first, exclusive end] of each run of True in an array of bool."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], are, [False]]).astype(np.int8)))
     runs: list[list[int]] = edges.reshape(-1, 2).tolist()
     return runs
 
 
 def _comparing(own: Tokens) -> Callable[[Tokens], list[CommonRun]]:
-    """Return what returns the runs that a text has in common with another; its own part is done once."""
+    """Return a function that gives the runs that `own` has in common with another text; its own part is done
+    once."""
     tokens, size = own.numbers, own.size
     if len(tokens) < size:  # it is one run, of fewer tokens
         return lambda other: common_runs(*map(ShingleRow, shingle_numbers([tokens, other.numbers], size)))
@@ -188,7 +191,8 @@ def _compared(
 def _estimated(
     key: Key, own: Tokens, sampled: list[int], are_met: np.ndarray, least: int
 ) -> Iterator[StoredPassage]:
-    """Yield what spans sampled shingles in a row that are all in a document, if it may have so many words."""
+    """Yield pieces of the text that span sampled shingles in a row that the document has, where the common
+    part, up to the next sampled shingles that it lacks, may have `least` words."""
     num_shingles = max(1, len(own.numbers) - own.size + 1)
     for first, stop in _runs(are_met):
         before = sampled[first - 1] if first else -1

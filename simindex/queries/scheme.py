@@ -56,7 +56,7 @@ class Scheme:
 
     @property
     def header(self) -> Header:
-        """What is stored of it."""
+        """The header that is stored of it."""
         layout, blocks, kinds = self.tables.layout, len(self.plan.widths), self.tables.kinds
         return Header(layout, blocks, kinds, self.config.to_dict(), self.identity)
 
@@ -68,7 +68,12 @@ class Scheme:
 
 
 def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Scheme:
-    """Return what a store holds; a new one is given its header first."""
+    """Return the scheme by the header of a store; a new store is initialised first, with this configuration
+    and layout or the default ones.
+
+    Raises FormatError where the file is no index, and ConfigMismatchError where `config` is another than the
+    stored one; `layout` counts for a new store alone.
+    """
     if store.is_new:
         created = (config or Config()).drawn()
         plan = plan_for(created.simhash)

@@ -65,7 +65,8 @@ class _Field:
         return self._sorted.shape[1] > 2 * view.manifest.num_documents + _READ_AT_ONCE
 
     def read_on(self, field: str, view: Committed) -> None:
-        """Take what was stored since. A copy counts by the doc id that its sketch is stored under."""
+        """Read the documents that were stored since the last call, and keep those that have the field. A copy
+        counts by the doc id that its sketch is stored under."""
         following = self.end
         while found := view.records_from(following, _READ_AT_ONCE):
             following = found[-1][0] + 1
@@ -83,7 +84,8 @@ class _Field:
         self.end, self.state = view.manifest.next_doc_id, view.state
 
     def of(self, values: Iterable[bytes]) -> np.ndarray:
-        """Return `doc_id << 2 | HAS_ bits` of the documents with such a value, of a copy its leader's."""
+        """Return `doc_id << 2 | HAS_ bits`, uint64, ascending, of the documents with one of these packed
+        values; of a copy its leader's. Some may have another value, of an equal digest."""
         digests = np.array(list(map(_digest, values)), dtype=np.uint64)
         known, owners = self._sorted
         firsts, ends = (np.searchsorted(known, digests, side).tolist() for side in ("left", "right"))
@@ -98,8 +100,8 @@ class _Field:
 
 
 def _digest(packed: bytes) -> int:
-    """Return what stands for a value: the records are read of all that is found, so that a chance equality
-    costs a look alone."""
+    """Return the 64-bit hash of a packed value. All that is found by it has its record read, so that a chance
+    equality costs a look alone."""
     return xxhash.xxh3_64_intdigest(packed)
 
 
@@ -114,8 +116,11 @@ class Scopes:
         self, view: Committed, where: Filter, *, if_known: bool = False
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Return (doc ids that sketches are stored under, halves that these have) of committed documents, all
-        that may pass a filter among them; ``None`` where that is not known. `if_known`: of fields that were
-        read before."""
+        that may pass a filter among them, and others where only some fields were looked at.
+
+        ``None`` for a filter without fields, a large index and a snapshot older than what is known.
+        `if_known`: only by fields that were read before. What was stored since is read.
+        """
         fields = [each for each in where.fields if not if_known or each[0] in self._fields]
         if not fields or view.manifest.num_documents > MOST_DOCUMENTS:
             return None

@@ -105,10 +105,12 @@ class BandQuery(NamedTuple):
     def find(
         self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL, is_one_enough: bool = False
     ) -> Found:
-        """Search the band tables, without a filter in any thread. `own_first`: number of the first sketch
-        where the batch is the last segment: each sees only those before it, and `NO_VALUE` marks what it was
-        compared with. `is_one_enough`: of a sketch that has matches numbered below it, one may be all that is
-        found."""
+        """Search the band tables, without a filter in any thread.
+
+        `own_first` is the doc id of the first sketch where the batch is the last segment: each sees only
+        those before it, and `NO_VALUE` marks what it was compared with. `is_one_enough`: of a sketch that has
+        matches with lower doc ids than `own_first`, one may be all that is found.
+        """
         config = view.scheme.config
         if self.exact:
             require_kept(config, batch)
@@ -122,8 +124,8 @@ class BandQuery(NamedTuple):
         return found._replace(matches=rows[is_near].tobytes())
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return the matches of each sketch, most similar first; document number `without` is never among
-        them."""
+        """Return the matches of each sketch, most similar first, up to the limit; the document with the doc
+        id `without` is never among them."""
         if not self.exact:
             results = matches_of(view, found, self.limit, without, self.where)
             if self.max_distance is None or all(m.distance is not None for m in chain(*results)):
@@ -166,7 +168,8 @@ class FingerprintQuery(NamedTuple):
         return scheme.plan.permute(batch.fingerprints), list(scheme.plan.prefix_bits)
 
     def find(self, view: View, batch: SketchBatch, directory: Directory | None = None) -> Found:
-        """Search the permutation tables. Any thread may, without a filter."""
+        """Search the permutation tables of a directory, by default the view's. Any thread may, without a
+        filter."""
         require_alike(view.sources, batch.sources)
         if self.where is not None:
             narrow, wide = self._replace(where=None), wider(self.max_candidates)
@@ -196,8 +199,8 @@ class FingerprintQuery(NamedTuple):
         return Found(batch, found, truncated, scanned)
 
     def matches(self, view: View, found: Found, without: int | None = None) -> list[Matches]:
-        """Return the matches of each sketch, nearest fingerprint first; document number `without` is never
-        among them."""
+        """Return the matches of each sketch, nearest fingerprint first, up to the limit; the document with
+        the doc id `without` is never among them."""
         results = matches_of(view, found, self.limit, without, self.where)
         if found.scanned is not None:
             for matches, candidates in zip(results, found.scanned.tolist(), strict=True):
@@ -209,7 +212,8 @@ Query = BandQuery | FingerprintQuery
 
 
 def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
-    """Return the matches of a stored document, without itself."""
+    """Return the matches of a stored document, without itself. Raises KeyError for a key that is not stored,
+    and ArgumentValueError for a sketch that was brought in without the half that is compared."""
     doc_id, record = view.find_stored(key)
     require_comparable(view, query.compares)
     # A text of punctuation can lack the fingerprint, too, but no text has a fingerprint alone.
@@ -223,8 +227,8 @@ def matches_of_stored(view: View, key: Key, query: Query) -> Matches:
 
 
 def require_comparable(view: View, compares: int) -> None:
-    """Refuse a question by MinHash, `compares` as of a query, where all stored documents are bare
-    fingerprints."""
+    """Raise ArgumentValueError for a question by MinHash, `compares` as of a query, where all stored
+    documents are bare fingerprints."""
     if compares == HAS_SIGNATURE and not view.sources and view.num_documents:
         remedy = ("ask by SimHash: ", Argument("by", "simhash"))
         raise ArgumentValueError(
@@ -261,7 +265,9 @@ def search_bands(
     where: Filter | None = None,
     directory: Directory | None = None,
 ) -> Found:
-    """Search the band tables by a prefix, for what agrees in so many rows; see `BandQuery.find`."""
+    """Search the band tables for stored sketches that share so many leading bits of a band word and agree in
+    at least `min_agree` rows; what is found with a filter may not pass it. Other arguments as of
+    `BandQuery`."""
     if view.sources != batch.sources:
         require_alike(view.sources, batch.sources)
     if where is not None:
@@ -361,7 +367,8 @@ def _first_rows(rows: bytes, results: list[Matches], room: int, most: int) -> tu
 
 
 def _with_copies(view: View, rows: bytes, limit: int) -> bytes:
-    """Return rows with those of copies behind each, as far as `limit` documents of it can be wanted."""
+    """Return rows, each with rows of the copies of its document behind it, which have its figures: all
+    copies, or enough that `limit` documents with its sketch are live."""
     found = np.frombuffer(rows, dtype=MATCHES)
     doc_ids: list[int] = found["doc_id"].tolist()
     copies = view.copies_of_each(list(dict.fromkeys(doc_ids)), limit)
@@ -383,8 +390,8 @@ def _add_matches(
     exact: bool,
     where: Filter | None,
 ) -> None:
-    """Add the matches of rows whose documents are live, and pass, to the answers. Rows of a query lie side by
-    side."""
+    """Append the matches of rows whose documents are live, and pass, to the answers, up to `room` each. Rows
+    of a query lie side by side."""
     config = view.scheme.config
     if without is not None:
         rows = rows_without(rows, without)
@@ -412,7 +419,8 @@ def _add_matches(
 
 
 def _by_kept(found: FoundRecord, config: Config, asked: list[np.ndarray | None]) -> Estimate | None:
-    """Return the best estimate; ``None`` where one side is a sketch without rows or kept shingles."""
+    """Return the best estimate of a similarity, by kept shingles; ``None`` where one side is a sketch without
+    rows or kept shingles."""
     record, query, agree, _ = found
     own = asked[query]
     if agree == NO_VALUE or own is None or record.kept is None or not record.present & HAS_SIGNATURE:
@@ -421,8 +429,9 @@ def _by_kept(found: FoundRecord, config: Config, asked: list[np.ndarray | None])
 
 
 def nearest(view: View, batch: SketchBatch, query: BandQuery, threshold: float | None) -> Matches:
-    """Return the most similar documents up to the query's limit, by shortening the prefix until a shorter one
-    would hardly find a better one, or down to the threshold's; the query's recall is that of a candidate."""
+    """Return the most similar documents to a batch of one, up to the query's limit, by shortening the prefix
+    until a shorter one would hardly find a better one, or down to the threshold's; the query's recall is that
+    of a candidate."""
     config = view.scheme.config
     estimates, k = similarity_table(config.num_perm), query.limit or 1
     recall = DEFAULT_RECALL if query.recall is None else query.recall
@@ -468,8 +477,8 @@ def _agreement_at(found: Found, place: int) -> int | None:
 
 
 def _shorter(bits: int, shortest: int, view: View) -> int:
-    """Return the next prefix: one that unlike documents begin to share, then two bits less, so that the last
-    search takes most."""
+    """Return a shorter prefix, `shortest` at least: one that unlike documents begin to share, then two bits
+    less each time, so that the last search takes most."""
     entries = view.scheme.config.bands * view.num_documents
     return max(shortest, min(bits - 2, (entries // _CROWD).bit_length()))
 
@@ -487,7 +496,8 @@ def method_of(
     recall: float | None = None,
     exact: bool = False,
 ) -> Method:
-    """Return the method of a call, by default MinHash first; a threshold left at its default counts as not
+    """Return the method of a call, by default MinHash first. Raises ValueError for one that the index was
+    built without, and for arguments of the other method; a threshold left at its default counts as not
     given."""
     if by not in (None, "minhash", "simhash"):
         raise ArgumentValueError("by", '"minhash", "simhash" or None', repr(by))
@@ -547,7 +557,7 @@ def query_by(
 
 
 def require_one_measure(call: str, query: Query) -> None:
-    """Refuse a question by both measures where a call has one alone."""
+    """Raise ValueError for a query by both measures where a call has one alone."""
     if isinstance(query, BandQuery) and query.max_distance is not None:
         raise ValueError(f'{call}: max_distance is SimHash\'s; expected threshold=, or by="simhash"')
 

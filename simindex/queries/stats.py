@@ -187,6 +187,7 @@ def make_stats(
 
 
 def _found_at(threshold: float, config: Config, shingles: int | None) -> dict[float, float]:
-    """Return how similar documents of so many shingles are that a query with that threshold returns."""
+    """Return {probability: similarity that documents of so many shingles have, where a query with that
+    threshold returns them with that probability}."""
     both = None if shingles is None else union_size(shingles, shingles, threshold)
     return {odds: similarity_for(odds, threshold, config, shingles=both) for odds in FOUND_PROBABILITIES}

@@ -169,7 +169,8 @@ class Reader:
         self._last = None
 
     def _with_own(self, last: Snapshot, own: Expected) -> Snapshot:
-        """Return a snapshot that is the last one with the segment of this handle's own commit on top."""
+        """Keep and return a snapshot that is the last one with the segment of this handle's own commit on
+        top."""
         entry = own.manifest.segments[-1]
         segment = Segment.of_value(whole_form(self._tables, entry[3:]), entry, own.newest)
         directory = last.directory.with_newest(segment)
@@ -178,8 +179,8 @@ class Reader:
         return self._last
 
     def _require_possible(self, txn: ReadTransaction, manifest: Manifest) -> None:
-        """Refuse counts that stored pages have no room for, before memory is asked for, and a manifest of
-        another time."""
+        """Raise CorruptIndexError for counts that stored pages have no room for, before memory is asked for,
+        and for a manifest of another time."""
         expected, room = self._tables.stored_bytes(manifest.segments), txn.sizes()["segments"]
         records = txn.count("documents")
         if expected > room:
@@ -279,7 +280,8 @@ class View:
     # ---- records ----
 
     def record(self, doc_id: int) -> StoredRecord | None:
-        """Return a document's record, or ``None`` when it was removed."""
+        """Return a document's record, or ``None`` when it was removed. Raises CorruptIndexError for a
+        committed one that has no record and was not removed."""
         pending = self.pending
         if pending is not _NOTHING_PENDING:
             if doc_id in pending.gone:
@@ -296,7 +298,7 @@ class View:
 
     def live_records(self, rows: bytes) -> tuple[Sequence[int], list[Key], list[bytes | FoundRecord]]:
         """Return the places of live documents among rows of `MATCH`, their keys, and their records for
-        `decode_found`.
+        `decode_found`. Removed documents are left out; others without a record raise CorruptIndexError.
 
         Seals are checked and bytes copied here; what else a record holds can be read when the snapshot is
         gone. Touches of an open transaction are not in them.
@@ -323,7 +325,8 @@ class View:
         return [row[0] for row in live], [row[1] for row in live], [row[2] for row in live]
 
     def _touched(self, doc_id: int, record: StoredRecord) -> StoredRecord:
-        """Return a committed record as this change has touched it, if it has."""
+        """Return a committed record as this change has touched it; itself, where it has not or its time is
+        later."""
         if doc_id not in self.pending.touched or record.age_from >= self.pending.time:
             return record
         return record._replace(seen_at=self.pending.time)
@@ -336,8 +339,9 @@ class View:
         return value
 
     def _stored(self, doc_id: int) -> memoryview | None:
-        """Return the stored bytes of a doc id, which a removed one must not have, unless its mark is a recent
-        one: an older page leads to older records."""
+        """Return the stored bytes of a committed doc id; ``None`` where there are none, or its mark waits in
+        the manifest. Raises CorruptIndexError for those of a removed document: an older page leads to older
+        records."""
         recent = self.manifest.recent
         if doc_id in recent.marks:
             return None
@@ -352,7 +356,7 @@ class View:
         return value
 
     def _require_removed(self, doc_id: int) -> None:
-        """A doc id without a record was removed; anything else is damage."""
+        """Raise CorruptIndexError for a doc id, which has no record, unless it was removed."""
         if not self.removed_flags(doc_id):
             raise self._missing(doc_id)
 
@@ -368,14 +372,14 @@ class View:
         return 0 if value is None else decode_flags(doc_id, value)
 
     def have_no_mark(self, doc_ids: np.ndarray) -> np.ndarray:
-        """Return which committed doc ids are not removed."""
+        """Return which committed doc ids are not marked as removed, bool."""
         if not self.has_marks:
             return np.ones(len(doc_ids), dtype=bool)
         each, places = np.unique(doc_ids, return_inverse=True)
         return np.array([not self.removed_flags(doc_id) for doc_id in each.tolist()], dtype=bool)[places]
 
     def removed_between(self, first: int, end: int) -> dict[int, int]:
-        """Return doc id -> REMOVED flags of first..end-1, in order."""
+        """Return doc id -> REMOVED flags of the marked ones of first..end-1, ascending."""
         marks = self.manifest.recent.marks
         removed = {doc_id: flags for doc_id, flags in marks.items() if first <= doc_id < end}
         # A merge asks with every few inserts, and mostly nothing is.
@@ -387,12 +391,15 @@ class View:
         return dict(sorted(removed.items()))
 
     def group_size(self, leader: int) -> int | None:
-        """Return how many live documents share a leader's sketch; ``None`` when there was never a copy."""
+        """Return how many live documents share a leader's sketch; ``None`` where it has no group of
+        copies."""
         value = self._txn.get("groups", doc_id_key(leader))
         return None if value is None else decode_group_size(leader, value)
 
     def records_from(self, first: int, limit: int, end: int = EVERY) -> list[tuple[int, StoredRecord]]:
-        """Return up to `limit` live documents in order of doc id, from `first` to `end`; see `walk`."""
+        """Return up to `limit` live documents as (doc id, record), in order, from `first` to the exclusive
+        `end`, those of the open transaction last. Raises CorruptIndexError for a doc id ahead of the
+        manifest."""
         found: list[tuple[int, StoredRecord]] = []
         # From the very first key, for a damaged one can be shorter than a doc id.
         items = stored_records(self._txn, self.manifest, doc_id_key(first) if first else b"")
@@ -424,7 +431,7 @@ class View:
         yield from decode_runs(self._txn.items("ages"), self.manifest.next_doc_id)
 
     def run_end(self, time: int, first: int) -> int | None:
-        """Return the doc id behind a committed run, or ``None`` when there is no such run."""
+        """Return the exclusive end of a committed run, or ``None`` when there is no such run."""
         key = run_key(time, first)
         value = self._txn.get("ages", key)
         return None if value is None else decode_run(key, value, self.manifest.next_doc_id).end
@@ -458,8 +465,8 @@ class View:
         return found | self._of_keys(rows.tobytes(), encoded) if len(rows) else found
 
     def _of_keys(self, rows: bytes, encoded: Sequence[bytes] | Packed) -> dict[int, tuple[int, StoredRecord]]:
-        """Return what `find_keys` does of rows of `MATCH` for keys with the same hash: a row's document may
-        have another key than the one that was asked for."""
+        """Return place -> (doc id, record) of rows of `MATCH` found by the hashes of keys; rows whose
+        document has another key of the same hash are left out."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         doc_ids = [doc_id for doc_id, *_ in MATCH.iter_unpack(rows)]
         places, keys, records = self.live_records(rows)
@@ -487,7 +494,7 @@ class View:
     # ---- copies ----
 
     def copies_of(self, leader: int, limit: int = EVERY) -> list[int]:
-        """Return the doc ids that share a leader's sketch, removed ones included."""
+        """Return up to `limit` doc ids of the copies that share a leader's sketch, removed ones included."""
         return self.directory.find_key(COPY_TABLE, table_key(leader), limit)
 
     def copies_of_each(self, leaders: list[int], limit: int) -> dict[int, list[int]]:
@@ -505,7 +512,8 @@ class View:
         return copies
 
     def documents_with(self, doc_id: int, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return the live documents with the sketch stored under a doc id: `limit` at most, 1 or more."""
+        """Return the live documents with the sketch stored under a doc id, the one of that doc id first:
+        `limit` at most, 1 or more."""
         record = self.record(doc_id)
         documents = [] if record is None else [(doc_id, record)]
         if not self.has_copies:
@@ -563,7 +571,8 @@ class View:
         return bool(self.removed_flags(doc_id) & REMOVED_SKETCH)
 
     def sketch_batch(self, doc_id: int, record: StoredRecord) -> SketchBatch:
-        """Return the stored sketch of a document, as a batch of one."""
+        """Return the stored sketch of a document, as a batch of one; an empty one for a record without a
+        sketch."""
         config = self.scheme.config
         # No document has a fingerprint alone: that one was brought in.
         is_own = not self.sources & OF_ROWS and record.present != HAS_FINGERPRINT

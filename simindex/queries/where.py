@@ -61,7 +61,7 @@ class Filter:
         return True
 
     def passing(self, found: Sequence[bytes | FoundRecord]) -> tuple[list[int], list[bytes | FoundRecord]]:
-        """Return the places of found records that pass, and these, decoded."""
+        """Return the indices of those of the found records that pass, and these records, decoded."""
         places: Sequence[int] = range(len(found))
         for field, values in self.fields:
             # A record has the metadata as it was packed: a field, and its value behind it.
@@ -78,10 +78,11 @@ def _has_part(found: bytes | FoundRecord, parts: list[bytes]) -> bool:
 
 
 def filter_of(where: Where | None) -> Filter | None:
-    """Return the filter of a call; ``None`` where everything passes."""
+    """Return the filter of a call; ``None`` where everything passes, as with an empty mapping."""
     return None if where is None or (isinstance(where, Mapping) and not where) else Filter(where)
 
 
 def wider(max_candidates: int) -> int:
-    """Return how many candidates a query with a filter compares, for most may not pass."""
+    """Return how many candidates a query with a filter compares: 16 times as many, 2**24 at most, for most
+    may not pass."""
     return min(16 * max_candidates, 2**24)
