@@ -171,7 +171,7 @@ class Merged:
         """Take the values of a step of a merge. One that is done replaces its sources in the manifest, by
         nothing where no document is left, and its sources are `gone`."""
         self.puts += puts
-        if merge.passes:
+        if merge.reads_from_disk:
             self.passing += [key for key, _ in puts if table_of(key) < FILTERS]
         if not merge.done:
             return

@@ -35,13 +35,13 @@ Puts = list[tuple[bytes, Any]]
 
 
 def num_bytes(puts: Puts) -> int:
-    """Return the bytes of all values."""
+    """Return the bytes of the values together, keys left out."""
     return sum(map(len, map(itemgetter(1), puts)))
 
 
 Entries = tuple[np.ndarray, np.ndarray]
-"""Keys, uint64, and the doc id of each, uint32; of the shingle table NO_NUMBERS, for its keys
-have them in them."""
+"""Keys, uint64, and the relative doc id of each, uint32; of the shingle table NO_DOC_IDS, for its keys have
+them in their low bits."""
 
 NO_DOC_IDS = np.empty(0, dtype=np.uint32)
 
@@ -61,7 +61,8 @@ class SegmentData(NamedTuple):
     doc_ids: np.ndarray
 
     def entry(self, segment: int) -> SegmentEntry:
-        """Return what the manifest says of it."""
+        """Return what the manifest says of it under the id `segment`, as of one value:
+        not chunked, no filters."""
         counts = [keys.shape[1] if len(keys) else 0 for keys, _ in self.tables]
         keys, copies, signatures, fingerprints = counts[:_ONE_ENTRY_KINDS]
         return SegmentEntry(
@@ -70,8 +71,8 @@ class SegmentData(NamedTuple):
         )
 
     def _sorted(self) -> Iterator[Entries]:
-        """Yield sorted keys, a row a table, and doc ids of all tables; kinds that share their doc ids are
-        sorted as one."""
+        """Yield sorted keys, a row a table, and their doc ids, of the tables that have entries; kinds that
+        share their array of doc ids come as one. Keys of the shingle table come without doc ids."""
         alike: list[tuple[np.ndarray, list[np.ndarray]]] = []
         for keys, doc_ids in self.tables:
             if keys.size:
@@ -91,7 +92,9 @@ class SegmentData(NamedTuple):
             yield ordered, positions if is_gapless else doc_ids[positions]
 
     def laid_out(self) -> list[np.ndarray]:
-        """Return the arrays of a segment that is one value: keys and doc ids of each table; sketches."""
+        """Return the arrays of a segment that is one value, in the order in which their bytes are stored:
+        of the tables with entries (uint8, a row a table: keys, then doc ids); words, fingerprints and doc
+        ids of the sketches."""
         arrays = []
         for keys, doc_ids in self._sorted():
             columns = [keys, doc_ids] if doc_ids.size else [keys]
@@ -99,7 +102,7 @@ class SegmentData(NamedTuple):
         return [*arrays, self.words, self.fingerprints, self.doc_ids]
 
     def sorted_tables(self) -> list[Entries]:
-        """Return every table's (keys, doc ids), in the order of table numbers."""
+        """Return sorted (keys, doc ids) of every table, in the order of table numbers, empty ones too."""
         ordered = chain.from_iterable(
             zip(keys, doc_ids if len(doc_ids) else [doc_ids], strict=True) for keys, doc_ids in self._sorted()
         )
@@ -113,7 +116,8 @@ _ONE_ENTRY_KINDS = 4
 
 
 def segment_puts(geometry: Geometry, entry: SegmentEntry, data: SegmentData) -> tuple[SegmentEntry, Puts]:
-    """Return the entry and the stored form of a segment: one value, or chunks when it is large."""
+    """Return the stored form of a segment, one value or chunks where it is large, and its entry, which has
+    the filters of a chunked one. `entry`: as of `SegmentData.entry`."""
     if geometry.fits_one_value(entry):
         key = whole_segment_key(entry.id)
         return entry, [(key, encode_whole_segment(key, data.laid_out()))]
@@ -148,8 +152,8 @@ class SegmentWriter:
         self._filter, self._bitmap = self._next_filter(), self._next_bitmap()
 
     def add_entries(self, keys: np.ndarray, doc_ids: np.ndarray) -> Puts:
-        """Take entries of the table under way, in order of key and doc id; all calls but the last bring whole
-        chunks."""
+        """Take entries of the table under way, in order of key and doc id; all calls but the last of a table
+        bring whole chunks. Returns values to be stored, none for a segment of one value."""
         table, capacity = len(self._counts), self._geometry.entries_per_chunk
         columns = [keys, doc_ids] if self._geometry.widths[table][2] else [keys]
         if self.is_whole:
@@ -170,7 +174,8 @@ class SegmentWriter:
         return puts
 
     def end_table(self) -> Puts:
-        """Finish the table under way; returns its fences, the rest of its filter, and its bitmap."""
+        """Finish the table under way, so that the next one begins. Returns its fences, the rest of its
+        filter, and its bitmap; none for a segment of one value."""
         self._counts.append(self._added)
         self._added = 0
         if self.is_whole:
@@ -184,7 +189,7 @@ class SegmentWriter:
         return puts
 
     def _fence_puts(self) -> Puts:
-        """Return the fences of the table that has ended: the first key of each block."""
+        """Return the fences, the first key of each block, of the table that has ended, and forget them."""
         puts: Puts = []
         fences = np.concatenate([np.empty(0, dtype=np.uint64), *self._fences])
         self._fences.clear()
@@ -195,20 +200,23 @@ class SegmentWriter:
         return puts
 
     def _next_filter(self) -> FilterWriter | None:
-        """Return the filter writer of the next table, ``None`` where the table has no filter."""
+        """Return a filter writer for the next table; ``None`` where it has no filter, or there
+        is no next one."""
         table = len(self._counts)
         if table < len(self._shapes) and self._shapes[table].lines:
             return FilterWriter(self.entry.id, table, self._shapes[table])
         return None
 
     def _next_bitmap(self) -> np.ndarray | None:
-        """Return the array for the bitmap of the next table, ``None`` where the table has none."""
+        """Return a bitmap of zeros for the next table; ``None`` where it has none, or there
+        is no next one."""
         table = len(self._counts)
         bits = self._bitmap_bits[table] if table < len(self._bitmap_bits) else 0
         return np.zeros(1 << bits - _kernel.MIN_BITMAP_BITS, dtype=np.uint64) if bits else None
 
     def add_sketches(self, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray) -> Puts:
-        """Take rows of the sketch column; the same rules hold as for entries."""
+        """Take rows of the sketch column, by ascending doc id, after the last table; all calls but the last
+        bring whole chunks. Returns values to be stored, none for a segment of one value."""
         if self.is_whole:
             self._added += len(doc_ids)
             self._arrays += words, fingerprints, doc_ids
@@ -223,7 +231,8 @@ class SegmentWriter:
         return puts
 
     def finish(self) -> Puts:
-        """End the segment."""
+        """End the segment: `entry` gets the counts of what was added. Returns the value of a segment of one
+        value, else nothing."""
         self.entry = self._geometry.counted(self.entry, self._counts, self._added)
         if not self.is_whole:
             return []
@@ -241,7 +250,8 @@ class FilterWriter:
         self._chunk = 0
 
     def add(self, keys: np.ndarray) -> Puts:
-        """Take further keys; returns the chunks that are complete."""
+        """Take further keys, which ascend over all calls (else ValueError); returns the
+        chunks that are complete."""
         puts: Puts = []
         shape = self._shape
         while True:
@@ -254,7 +264,7 @@ class FilterWriter:
             puts.append(self._next())
 
     def finish(self) -> Puts:
-        """Return the rest of the chunks."""
+        """Return the chunks not returned yet, empty ones too."""
         return [self._next() for _ in range(self._chunk, self._shape.chunks)]
 
     def _next(self) -> tuple[bytes, bytes]:

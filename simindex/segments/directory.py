@@ -60,7 +60,9 @@ class WholeForm(NamedTuple):
     value_bytes: int
 
     def place(self, value: bytes | memoryview) -> np.ndarray:
-        """Return the memory of a segment of this value, uint64. Raises Damage where keys do not ascend."""
+        """Return new memory, uint64, for a segment that is this value: `rows` with addresses of the
+        value and of this memory, bitmaps filled. The caller keeps the value alive. Raises Damage where
+        keys do not ascend."""
         memory, count = np.zeros(self.num_words, dtype=np.uint64), len(self.rows)
         memory[:count] = self.rows
         memory[self.in_value] += np.uint64(_kernel.address(value))
@@ -71,7 +73,7 @@ class WholeForm(NamedTuple):
 
 @lru_cache(maxsize=256)
 def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
-    """Return the form of a segment of these counts: the fields of its entry behind the span."""
+    """Return how a segment that is one value looks in memory; `counts`: its entry's fields after the span."""
     entry = SegmentEntry._make((0, 0, 0, *counts))
     bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
     mapped = np.flatnonzero(bits)
@@ -114,7 +116,7 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
 
 
 def _places(rows: np.ndarray, at: int, field: str) -> np.ndarray:
-    """Return where a field of each row lies, in words, when the rows begin at byte `at`."""
+    """Return the offset of a field in each row, in words of 64 bits, where the rows begin at byte `at`."""
     offset = rows.dtype.fields[field][1]  # type: ignore[index] # mypy takes rows without fields into account
     return np.arange(at + offset, at + offset + rows.nbytes, rows.itemsize) // 8
 
@@ -140,8 +142,9 @@ class Segment:
         get: Callable[[bytes], Any],
         scan: Callable[[bytes, int], FoundValues | None] | None = None,
     ) -> None:
-        """Load by `get`, from database keys; `scan` gives many values at once, for 40,000 chunks one by one
-        took 0.3 s."""
+        """Load a segment; `get` returns the value of a database key, or ``None``, `scan` many neighbouring
+        ones at once (40,000 chunks one by one took 0.3 s). Raises CorruptIndexError for a value that is
+        missing or has another length; seals are checked here of a segment of one value alone."""
         self.entry = entry
         self.places: Places | None = None
         self._held: list[object] = []
@@ -150,7 +153,8 @@ class Segment:
 
     @classmethod
     def of_value(cls, form: WholeForm, entry: SegmentEntry, value: bytes) -> Segment:
-        """Return a segment that is one value, of the value that this process has just made and stored."""
+        """Return a segment that is one value, from the value that this process has just made;
+        no seal is checked."""
         memory, segment = form.place(value), cls.__new__(cls)
         segment.entry, segment.places, segment._held = entry, None, [memory, value]
         place = _kernel.address(memory)
@@ -159,11 +163,11 @@ class Segment:
         return segment
 
     def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
-        """Load a segment that is one value, its bitmaps made anew; returns where table rows and sketch chunk
-        rows begin."""
+        """Load a segment that is one value, check its seal, and make its bitmaps; returns the addresses of
+        its table rows and of its sketch column's chunk rows. Raises CorruptIndexError."""
         form = whole_form(geometry, self.entry[3:])
         key = whole_segment_key(self.entry.id)
-        value = self._kept(key, get(key), form.value_bytes)
+        value = self._checked(key, get(key), form.value_bytes)
         unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
         try:
             memory = form.place(value)
@@ -184,7 +188,8 @@ class Segment:
         get: Callable[[bytes], Any],
         scan: Callable[[bytes, int], FoundValues | None] | None,
     ) -> tuple[int, int]:
-        """Load a segment that is cut into chunks; returns what `_load_whole` does."""
+        """Locate the chunks of a segment, large ones by `scan` without reading them; returns what
+        `_load_whole` returns. Seals are checked at the first search of a block."""
         layout = Chunks.of(geometry.columns(self.entry))
         checked = np.zeros(layout.num_blocks, dtype=np.uint8)
         keys = segment_keys(self.entry.id, layout.tables, layout.numbers)
@@ -195,14 +200,15 @@ class Segment:
         table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
         table_rows["chunks"] = places[: geometry.count]
         table_rows["num_entries"] = geometry.entry_counts(self.entry)
-        self._join(geometry, table_rows, layout.firsts, chunks)
+        self._link_columns(geometry, table_rows, layout.firsts, chunks)
         self._held += [checked, chunks, table_rows]
         return _kernel.address(table_rows), int(places[geometry.count])
 
-    def _join(
+    def _link_columns(
         self, geometry: Geometry, table_rows: np.ndarray, firsts: np.ndarray, chunks: np.ndarray
     ) -> None:
-        """Let table rows know their fences, filters and bitmaps, which lie behind the sketch column."""
+        """Write into `table_rows` the shapes and addresses of each table's fences, filter and bitmap, whose
+        chunk rows lie in `chunks` behind those of the sketch column."""
         shapes = np.array(geometry.filter_shapes(self.entry))
         table_rows["filter_bits"], table_rows["filter_chunks"], table_rows["filter_lines"] = shapes.T
         table_rows["bitmap_bits"] = geometry.bitmap_bits(self.entry)
@@ -229,8 +235,8 @@ class Segment:
         get: Callable[[bytes], Any],
         scan: Callable[[bytes, int], FoundValues | None] | None,
     ) -> np.ndarray:
-        """Return the address of each chunk, uint64; an error names a value that is missing or has another
-        length."""
+        """Return the address of each chunk, uint64, and hold what it needs. Raises CorruptIndexError for a
+        value that is missing or has another length."""
         found = scan(keys[0].tobytes(), len(keys)) if scan is not None and len(keys) else None
         if found is None or not np.array_equal(found.keys, keys):
             bases = np.zeros(len(keys), dtype=np.uint64)
@@ -240,11 +246,12 @@ class Segment:
         # The error names a value that is missing or has another length.
         for at in np.flatnonzero(bases == 0).tolist():
             key = keys[at].tobytes()
-            bases[at] = _kernel.address(self._kept(key, get(key), int(sizes[at])))
+            bases[at] = _kernel.address(self._checked(key, get(key), int(sizes[at])))
         return bases
 
-    def _kept(self, key: bytes, value: Any, expected: int) -> Any:
-        """Return a value so that it lives as long as the segment."""
+    def _checked(self, key: bytes, value: Any, expected: int) -> Any:
+        """Return a value, held for as long as the segment lives; a short view is copied first. Raises
+        CorruptIndexError where it is missing or has another length."""
         if value is None or len(value) != expected:
             found = "nothing" if value is None else f"{len(value)} bytes"
             raise damaged(
@@ -286,13 +293,13 @@ class Directory:
         )
 
     def with_newest(self, segment: Segment) -> Directory:
-        """Return a directory with one segment more."""
+        """Return a new directory with one segment more, which has the latest doc ids."""
         rows = self._rows + segment.row
         return Directory(self.geometry, [*self.segments, segment], self.mapped, self.compared, rows)
 
     def warm(self) -> int:
-        """Read the filters, fences and bitmaps that are not in memory, which every search looks at; returns
-        their bytes."""
+        """Read the fences, filters and bitmaps of chunked segments, which every search looks at, as far as
+        they are not in memory; returns how many bytes were read."""
         end = self.geometry.count + 1  # tables and the sketch column, which lie before
         stored = [segment.places for segment in self.segments if isinstance(segment, Segment)]
         places = [place for place in stored if place is not None]
@@ -305,7 +312,8 @@ class Directory:
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """Return function(header, *arguments) of a kernel function."""
+        """Call a kernel function as function(header, *arguments) and return its result. Damage that it met is
+        raised as CorruptIndexError, with segment, table, chunk and block."""
         try:
             return function(self.header, *arguments)
         except _kernel.Damage as exc:
@@ -321,30 +329,31 @@ class Directory:
             ) from exc
 
     def find_rows(self, table: int, keys: np.ndarray | array[int] | bytes, most: int) -> bytes:
-        """Return rows of `MATCH` of the entries whose key is equal, at most `most` for each of some keys:
-        uint64, or their little-endian bytes. A row's `query` is the place in keys."""
+        """Return packed rows of `MATCH`, one for each entry of a table whose key equals one of
+        `keys` (uint64, or their little-endian bytes), at most `most` a key. A row's `query` is the
+        index of the key."""
         return self.run(_kernel.find_keys, table, keys, most, False)
 
     def find_keys(self, table: int, keys: np.ndarray | array[int], most: int) -> list[tuple[int, int]]:
-        """Return what `find_rows` does as (place in keys, doc id)."""
+        """Return what `find_rows` finds as pairs (index in keys, doc id)."""
         found = self.find_rows(table, keys, most)
         return [(place, doc_id) for doc_id, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_key(self, table: int, key: bytes, most: int) -> list[int]:
-        """Return the doc ids of the entries of one key, its little-endian bytes, at most so many."""
+        """Return the doc ids, at most `most`, of the entries with one key, given as 8 little-endian bytes."""
         found = self.find_rows(table, key, most)
         # Mostly there are none, and a query asks this for each match.
         return [doc_id for doc_id, _, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_entries(self, table: int, keys: np.ndarray, most: int) -> np.ndarray:
-        """Return what `find_rows` does as an array of MATCHES."""
+        """Return what `find_rows` finds as an array of dtype MATCHES."""
         return np.frombuffer(self.find_rows(table, keys, most), dtype=MATCHES)
 
     def entries_of(
         self, table: int, keys: np.ndarray, counts: np.ndarray
     ) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Yield (first, end, `find_entries` of keys[first:end]) with all entries, some millions at a
-        time; `counts`: of each key, as `count_keys` says."""
+        """Yield (first, end, `find_entries` of keys[first:end], all of them), a part of the keys with about
+        ENTRIES_A_TIME entries at a time; `counts`: entries of each key, as `count_keys` returns them."""
         ends, first = np.cumsum(counts), 0
         while first < len(keys):
             most = (int(ends[first - 1]) if first else 0) + ENTRIES_A_TIME
@@ -353,7 +362,8 @@ class Directory:
             first = end
 
     def has_shingles(self, doc_id: int, keys: np.ndarray) -> bool:
-        """Whether a document has an entry of each of these distinct shingle keys in the shingle table."""
+        """Return whether the shingle table has an entry of a document for each of
+        some distinct shingle keys."""
         bases = [segment.entry.base for segment in self.segments]
         base = bases[bisect_right(bases, doc_id) - 1]
         keys = keys | np.uint64(doc_id - base)
@@ -362,7 +372,7 @@ class Directory:
         return int(np.count_nonzero(np.frombuffer(found, dtype=MATCHES)["doc_id"] == doc_id)) == len(keys)
 
     def count_keys(self, table: int, keys: np.ndarray) -> np.ndarray:
-        """Return how many entries of a table have each key, uint64, those of removed documents included."""
+        """Return how many entries of a table have each key, uint64; those of removed documents count, too."""
         counts = np.empty(len(keys), dtype=np.uint64)
         self.run(_kernel.count_keys, table, keys, counts)
         return counts
@@ -370,8 +380,8 @@ class Directory:
     def find_equal(
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
     ) -> list[tuple[int, int]]:
-        """Return (place, doc id) of stored sketches equal to the query's whole sketch, found under its key in
-        a table."""
+        """Return pairs (index of the query, doc id) of stored sketches that equal a query's, words and
+        fingerprint, found under its key (`keys`) in a table; at most `most` a query."""
         next_keys = None
         if table == FIRST_BAND_TABLE and self.geometry.bands > 1:
             next_keys = np.ascontiguousarray(words[:, 1])
@@ -379,7 +389,8 @@ class Directory:
         return [(place, doc_id) for doc_id, place, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def read_sketches(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the stored sketches of many doc ids, uint64: words, a row each, and fingerprints."""
+        """Return the stored sketches of doc ids, uint64, in their order: words, shape (n, bands), and
+        fingerprints. Raises CorruptIndexError where one has none."""
         words = np.empty((len(doc_ids), self.geometry.bands), dtype=np.uint64)
         fingerprints = np.empty(len(doc_ids), dtype=np.uint64)
         doc_ids = np.ascontiguousarray(doc_ids, dtype=np.uint64)

@@ -31,7 +31,8 @@ class MemorySegment:
 
 
 def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> MemorySegment:
-    """Build a segment, with bitmaps; `segment` is the id that damage would name."""
+    """Sort the documents of `data` into a segment in memory, with bitmaps and without filters; `segment` is
+    the id that an error would name."""
     entry = data.entry(segment)
     sorted_tables = data.sorted_tables()
     table_chunks = [
@@ -59,7 +60,8 @@ def memory_segment(geometry: Geometry, segment: int, data: SegmentData) -> Memor
 
 
 def sketch_segment(geometry: Geometry, words: np.ndarray, fingerprints: np.ndarray) -> MemorySegment:
-    """Return a segment that is nothing but a column of sketches, numbered from 0: its tables are empty."""
+    """Return a segment of sketches alone, with doc ids from 0 in the order of the arrays (which it keeps, not
+    copies): a search of its tables finds nothing."""
     count = len(fingerprints)
     doc_ids = np.arange(count, dtype=np.uint32)
     entry = SegmentEntry(2**63 - 1, 0, count, 0, 0, 0, 0, count)
@@ -75,7 +77,8 @@ def _chunk_rows(
     doc_ids: np.ndarray | None,
     per_chunk: int,
 ) -> np.ndarray:
-    """Return the kernel's rows of arrays that lie in memory as they are, cut into chunks."""
+    """Return CHUNK_ROWs of arrays in memory, `per_chunk` entries each: of a sorted table, or with
+    fingerprints of the sketch column. The caller keeps the arrays alive."""
     firsts = np.arange(0, len(keys), per_chunk, dtype=np.uint64)
     kind = 0 if fingerprints is None else 1
     form = chunk_rows(2, geometry.bands, geometry.sketches_per_block)[kind : kind + 1]
@@ -88,7 +91,7 @@ def _chunk_rows(
 
 
 def _addresses(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return where the rows at some places of an array lie."""
+    """Return the addresses of some rows of an array, uint64; `places`: the indices of the rows."""
     return places * array.strides[0] + _kernel.address(array)
 
 
@@ -115,14 +118,15 @@ class GrowingSegment:
 
     @property
     def room(self) -> int:
-        """How many more documents it takes."""
+        """How many more documents it takes; 0: it is full."""
         return self.capacity - self.count
 
     def add(
         self, key_hashes: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, permuted: np.ndarray
     ) -> None:
-        """Take the next documents, `room` at most: keys, words, fingerprints, and these permuted, a row a
-        table."""
+        """Add the next documents, `room` at most, unchecked: hashes of keys, words, fingerprints,
+        and `permuted`: the fingerprints in each permuted order, a row an order. Segments given
+        out before stay unchanged."""
         here = slice(self.count, self.count + len(key_hashes))
         self._keys[KEY_TABLE, here] = key_hashes
         self._keys[self._bands, here] = words.T
@@ -133,7 +137,8 @@ class GrowingSegment:
         self._made = None
 
     def segment(self) -> MemorySegment:
-        """Return what it holds. Without bitmaps: they would cost more than they spare."""
+        """Return a segment of all documents added so far; the same object until more are added. Without
+        bitmaps: they would cost more than they spare."""
         if self._made is not None:
             return self._made
         count = self.count

@@ -40,12 +40,12 @@ _PAGE_BYTES = 4096
 
 
 class SourceStreams:
-    """The sources of one merge, as streams of chunks; `passes` where what was asked for last was mostly not
-    in memory."""
+    """Reads ahead in the sources of one merge, and lets go of what was read for it; `reads_from_disk`: the
+    chunk asked for last was mostly not in memory."""
 
     def __init__(self, num_columns: int) -> None:
-        """Begin to read tables and sketch column; not fences, filters and bitmaps."""
-        self.passes = False
+        """Begin; `num_columns`: the sorted tables and the sketch column, for a merge reads nothing else."""
+        self.reads_from_disk = False
         self._num_columns = num_columns
         self._segments: Sequence[Segment] = ()
         self._file: MappedFile | None = None
@@ -55,14 +55,17 @@ class SourceStreams:
         self._brought: defaultdict[int, deque[int]] = defaultdict(deque)
         """Source -> chunks that were not in memory when they were asked for, and are not let go yet."""
 
-    def follow(self, segments: Sequence[Segment], file: MappedFile | None) -> None:
-        """Go on with the sources as they lie in the map now."""
+    def set_sources(self, segments: Sequence[Segment], file: MappedFile | None) -> None:
+        """Take the sources as they were loaded for the next steps, and the file that they are mapped from;
+        where they were read up to is kept."""
         self._segments, self._file = segments, file
         a_chunk_each = sum(int(s.places.sizes.max(initial=0)) for s in segments if s.places)
         self._ahead = min(_AHEAD, max(_MOST_ASKED // max(a_chunk_each, 1) - 1, 0))
 
-    def reach(self, source: int, column: int, chunk: int) -> None:
-        """Take note that a source is read from this chunk of a column on."""
+    def advance_to(self, source: int, column: int, chunk: int) -> None:
+        """Tell that the merge goes on at a chunk of a column of a source: the earlier chunks that were
+        read for it leave the memory, and this one and the next ones are asked for. Without effect for a
+        source of one value."""
         places = self._segments[source].places
         if places is None:
             return
@@ -74,15 +77,16 @@ class SourceStreams:
         for index in range(max(at, self._asked[source]), end):
             address, size = int(places.addresses[index]), int(places.sizes[index])
             missing = _kernel.missing_pages(address, size)
-            self.passes = 2 * missing * _PAGE_BYTES > size
+            self.reads_from_disk = 2 * missing * _PAGE_BYTES > size
             if missing:
                 _kernel.stream_ahead(address, size)
-            if self.passes:
+            if self.reads_from_disk:
                 brought.append(index)
         self._asked[source] = max(at, self._asked[source], end)
 
     def finish(self) -> None:
-        """Take note that all is read, and that the sources are about to be deleted."""
+        """Tell that all is read: what is left of it leaves the memory, and the first page of each chunk,
+        which LMDB reads when the caller deletes the sources, is asked for."""
         for source, segment in enumerate(self._segments):
             if segment.places is not None:
                 for index in self._brought[source]:
@@ -100,13 +104,14 @@ _COUNTS = {name: attrgetter(name) for name in SegmentEntry._fields if name.start
 
 
 class Merge:
-    """One merge of neighbouring segments, step by step; `dead` are doc ids left out for good. Not thread-safe
-    by itself."""
+    """One merge of neighbouring segments, step by step; `done` after the last step. `dead`: the doc ids of
+    which neither document nor sketch is left. Not thread-safe."""
 
     def __init__(
         self, geometry: Geometry, sources: list[SegmentEntry], segment: int, removed: dict[int, int]
     ) -> None:
-        """Prepare a merge into a segment id; `removed`: doc id -> REMOVED flags in the sources' range."""
+        """Prepare to merge `sources`, in order of doc ids, into the segment id `segment`. `removed`: REMOVED
+        flags of removed doc ids, which all lie in the range of the sources."""
         base, last = sources[0].base, sources[-1].base + sources[-1].span
         marks = np.zeros((2, (last - base + 7) // 8), dtype=np.uint8)
         for doc_id, flags in removed.items():
@@ -127,22 +132,23 @@ class Merge:
         self._directory: Directory
 
     @property
-    def passes(self) -> bool:
-        """Whether its sources are mostly not in memory, and what it has returned need not stay there."""
-        return self._streams.passes
+    def reads_from_disk(self) -> bool:
+        """Whether its sources are mostly not in memory; then what it returns need not stay there."""
+        return self._streams.reads_from_disk
 
     def advance(
         self, budget: int, load: Callable[[SegmentEntry], Segment], file: MappedFile | None = None
     ) -> tuple[Puts, int]:
-        """Do about `budget` bytes of work, a step at least, on segments that `load` returns, valid meanwhile.
-        Returns (values, their bytes)."""
+        """Do steps until they have made about `budget` bytes, one at least; `load` returns each source
+        as it lies now. Returns (values to be stored, their bytes); after the last step, `done` is set
+        and `entry` is final."""
         segments = [load(entry) for entry in self.sources]
         self._directory = Directory(self.geometry, segments)
         if self._is_whole:
             self.done = True
             puts = self._merge_whole()
             return puts, num_bytes(puts)
-        self._streams.follow(segments, file)
+        self._streams.set_sources(segments, file)
         puts, spent = [], 0
         while spent < budget and not self.done:
             step = next(self._steps, None)
@@ -154,8 +160,9 @@ class Merge:
         return puts, spent
 
     def _merge_whole(self) -> Puts:
-        """Merge sources of one value each into one value: steps of streams would cost a few documents as much
-        as thousands."""
+        """Merge small sources of one value each into one value, in one step: streams would cost a few
+        documents as much as thousands. Raises CorruptIndexError where tables of one kind differ in the number
+        of live entries."""
         geometry = self.geometry
         content, counts = np.empty(self.source_bytes, np.uint8), np.empty(geometry.count + 1, np.uint64)
         dead = self._dead(KEY_TABLE), self._dead(FIRST_BAND_TABLE)
@@ -177,7 +184,8 @@ class Merge:
         return self._dead_documents if table < FIRST_BAND_TABLE else self._dead_sketches
 
     def _table_sources(self, table: int) -> np.ndarray:
-        """Return where each source's part of a table begins: MERGE_SOURCE, one a source."""
+        """Return a MERGE_SOURCE for each source, at the begin of a table, with what is added
+        to its doc ids."""
         sources = np.zeros(len(self.sources), dtype=MERGE_SOURCE)
         sources["segment"] = np.arange(len(self.sources))
         sources["table"] = table
@@ -185,7 +193,8 @@ class Merge:
         return sources
 
     def _run(self) -> Iterator[Puts]:
-        """Yield the new segment's values, about a chunk at a time."""
+        """Yield the new segment's values, those of a chunk or so at a time or none; at the
+        end `entry` is set."""
         writer = SegmentWriter(self.geometry, self.entry)
         for table, count in enumerate(self.geometry.entry_counts(self.entry)):
             # One value is held until all of it is there: its arrays have room for everything.
@@ -202,8 +211,8 @@ class Merge:
         yield puts
 
     def _merge_table(self, table: int, count: int, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (keys, doc ids) of a merged table, `capacity` at a time; the arrays are written anew for the
-        next ones."""
+        """Yield the live (keys, doc ids) of a table of all sources, merged by key, `capacity` at a time;
+        `count`: its entries, dead ones too. The next ones are written into the same arrays."""
         sources, per_chunk = self._table_sources(table), self.geometry.entries_per_chunk
         keys, doc_ids = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled, left = 0, count
@@ -211,7 +220,7 @@ class Merge:
             # The kernel takes as many source entries as there is room for, and leaves out the dead.
             taken = min(left, capacity - filled)
             for source, position in enumerate(sources["position"].tolist()):
-                self._streams.reach(source, table, position // per_chunk)
+                self._streams.advance_to(source, table, position // per_chunk)
             filled += self._directory.run(
                 _kernel.merge, sources, self._dead(table), keys[filled:], doc_ids[filled:]
             )
@@ -223,7 +232,8 @@ class Merge:
             yield keys[:filled], doc_ids[:filled]
 
     def _merge_sketches(self, capacity: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (words, fingerprints, doc ids) of the merged sketch column in parts of `capacity`."""
+        """Yield the live (words, fingerprints, doc ids) of the sketch columns of all sources, `capacity` at a
+        time. The next ones are written into the same arrays."""
         words = np.empty((capacity, self.geometry.bands), dtype=np.uint64)
         fingerprints, doc_ids = np.empty(capacity, dtype=np.uint64), np.empty(capacity, dtype=np.uint32)
         filled = 0
@@ -231,7 +241,7 @@ class Merge:
             position = 0
             while position < entry.num_sketches:
                 chunk = position // self.geometry.sketches_per_chunk
-                self._streams.reach(source, self.geometry.count, chunk)
+                self._streams.advance_to(source, self.geometry.count, chunk)
                 position, copied = self._directory.run(
                     _kernel.copy_sketches,
                     source,

@@ -119,11 +119,11 @@ def test_no_more_than_some_bytes_are_asked_for_ahead(monkeypatch: pytest.MonkeyP
     assert most == len(segments)
 
 
-def test_what_the_sources_are_says_whether_the_result_passes() -> None:
+def test_merge_says_whether_its_sources_are_read_from_disk() -> None:
     segments = sources()
-    for missing, passes in (set(range(18)), True), ({0, 1}, False), (set[int](), False):
+    for missing, expected in (set(range(18)), True), ({0, 1}, False), (set[int](), False):
         recorder = Recorder(segments, missing)
-        assert merged(segments, recorder).passes == passes
+        assert merged(segments, recorder).reads_from_disk == expected
         assert missing or set(recorder.events) == {("step", 0)}, "what is in memory is not let go"
 
 
