@@ -76,7 +76,9 @@ _LONGEST_UNFINISHED = 1 << 16
 def open_proven(
     path: str, data: str, map_bytes: int, create: bool, permissions: int | None
 ) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-    """Return what `open_lmdb` does of an index's data file, and its (device, inode); its pages are proven."""
+    """Open an index's data file as `open_lmdb` does, after a proof of the pages that opening touches. Returns
+    (environment, whether one may write, (device, inode) of the file). Raises FileNotFoundError where there is
+    none and `create` is false, CorruptIndexError for damage."""
     # Another file may take its place at any moment. What lies there before is kept open, so that no
     # other file gets its inode: LMDB has the file that is seen before and after. Another one is opened
     # anew.
@@ -128,7 +130,8 @@ def _is_whole(env: lmdb.Environment, path: str, file: int, data: str) -> bool:
 
 
 def prove_meta_pages(file: int, path: str) -> None:
-    """Prove what both meta pages say, but for what changes with a commit, before LMDB looks at them."""
+    """Prove what both meta pages say, but for what changes with a commit, before LMDB looks at them. Raises
+    CorruptIndexError, but not where neither is one: LMDB refuses that."""
     octets = np.frombuffer(os.pread(file, LONGEST_METAS, 0), dtype=np.uint8)
     page_bytes, metas = metas_of(octets)
     if any(metas):
@@ -136,7 +139,8 @@ def prove_meta_pages(file: int, path: str) -> None:
 
 
 def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
-    """Prove the pages that opening will touch, before LMDB follows a tree. Raises CorruptIndexError."""
+    """Prove the pages that opening will touch, before LMDB follows a tree. Raises CorruptIndexError; returns
+    where nothing was ever committed, or the databases are another program's."""
     for _ in range(_ATTEMPTS):
         # While a state has readers, its pages are not used again.
         with env.begin() as txn:
@@ -169,7 +173,8 @@ def _prove(file: PageFile, path: str) -> None:
 
 
 def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, path: str) -> None:
-    """Prove the branch pages of the records in the map that begins at `base`. Raises CorruptIndexError."""
+    """Prove the branch pages of the tree of the records in the map that begins at address `base`; `record`:
+    what LMDB keeps of that tree. Raises CorruptIndexError."""
     tree = DatabaseRecord.of(record)
     if tree is None:
         damage = Finding("expected the record of a database, found damage", RECORDS)
@@ -192,7 +197,7 @@ def _damaged(path: str, finding: Finding) -> CorruptIndexError:
 
 
 def is_unfinished(path: str) -> bool:
-    """Whether the making of a data file was cut off before its first commit was durable."""
+    """Return whether there is a data file whose making was cut off before its first commit was durable."""
     # LMDB syncs its two meta pages with that commit: a power cut before may leave any part of them.
     data = data_file(path)
     if os.path.exists(os.path.join(path, HEADER_FILE)) or not os.path.exists(data):

@@ -70,7 +70,7 @@ class Calls:
         self._is_stopped = False
 
     def begin(self, call: Call) -> None:
-        """Let a step begin; waits for a fork under way."""
+        """Note that a step begins; where a fork is under way, wait for its end first."""
         self._under_way[id(call)] = weakref.ref(call)
         while self._is_stopped:  # looked at behind the entry: `stop` does the two the other way round
             del self._under_way[id(call)]
@@ -78,7 +78,7 @@ class Calls:
             self._under_way[id(call)] = weakref.ref(call)
 
     def end(self, call: Call) -> None:
-        """Take note of the end of a step; without effect for one that has not begun."""
+        """Note that a step has ended; without effect for one that has not begun."""
         self._under_way.pop(id(call), None)
 
     def of(self, environment: Environment) -> bool:
@@ -87,7 +87,8 @@ class Calls:
         return any(call is not None and call.environment is environment for call in found)
 
     def stop(self) -> None:
-        """Let no step begin, and wait until none is under way, or for some seconds, for each one once."""
+        """Let no step begin until `go_on`, and wait until none is under way, 10 seconds at most. A step that
+        was waited for in vain is not waited for by later forks."""
         # For a while only: a signal handler may fork in the middle of a step of its own thread.
         self._may_begin.clear()
         self._is_stopped = True
@@ -106,7 +107,7 @@ class Calls:
         self._may_begin.set()
 
     def forget(self) -> None:
-        """In a forked child: forget the steps of the parent's threads."""
+        """In a forked child: forget the steps of the parent's threads, and let steps begin again."""
         self.__init__()  # type: ignore[misc]
 
 
@@ -146,7 +147,7 @@ class Environment:
         self.databases: dict[str, Any] = {}
         self.ids_from = number_of(self.name) * 10**12
         self.serial = next(_serials)
-        self.pages: PageMap | None = None  # `look` finds them
+        self.pages: PageMap | None = None  # `find_pages` does
         self.handles: weakref.WeakSet[object] = weakref.WeakSet()
         self.pins: weakref.WeakSet[Pin] = weakref.WeakSet()
         self.checked_id, self.is_marked = -1, False
@@ -160,12 +161,13 @@ class Environment:
             self._lock_inode = None
 
     def info(self, field: Literal["map_size", "last_txnid"]) -> int:
-        """Return a figure of LMDB's."""
+        """Return a figure of `lmdb.Environment.info`."""
         with Call(self):
             return int(self.env.info()[field])
 
-    def look(self, txn: lmdb.Transaction) -> PageMap:
-        """Return where the map lies; the first time, the address of a key that `txn` views shows it."""
+    def find_pages(self, txn: lmdb.Transaction) -> PageMap:
+        """Return where LMDB's map lies in memory, and the file behind it. Found at the first call, by the
+        address of a key that `txn` views, and kept in `pages`."""
         if self.pages is not None:
             return self.pages
         info = self.env.info()
@@ -179,10 +181,11 @@ class Environment:
         return found
 
     def prove_records(self, txn: lmdb.Transaction) -> None:
-        """Prove the branch pages of the records, before LMDB follows them for the first time."""
+        """Prove the branch pages of the records, before LMDB follows them for the first time, and note it in
+        `are_records_proven`. Raises CorruptIndexError."""
         # Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would
         # read. What comes later LMDB has made.
-        pages = self.look(txn)
+        pages = self.find_pages(txn)
         num_pages = self.env.info()["last_pgno"] + 1
         if pages.mapped is not None:
             num_pages = min(num_pages, pages.mapped.length() // pages.page_bytes)
@@ -191,7 +194,8 @@ class Environment:
         self.are_records_proven = True
 
     def bytes_in_place(self, data: str) -> int | None:
-        """Return the length of the data file at its path; ``None`` where that or the lock file is another."""
+        """Return the length of the data file at the path `data`; ``None`` where that file or its lock file is
+        not the one that was opened, or is gone. Sets `looked_at`, and `missing` to which it is."""
         self.looked_at = time.monotonic()
         self.missing = self.name
         try:
@@ -245,7 +249,7 @@ class ReadTransaction(Call):
             environment = self.environment
             self.id: int = environment.ids_from + self._txn.id()
             self.map_generation = environment.serial
-            self._pages = environment.pages or environment.look(self._txn)
+            self._pages = environment.pages or environment.find_pages(self._txn)
             return self
         except BaseException as exc:
             self.__exit__(type(exc), exc, None)
@@ -273,7 +277,8 @@ class ReadTransaction(Call):
                 error.located(self._path)
 
     def get(self, database: str, key: bytes) -> memoryview | None:
-        """Return a value, or ``None``. CorruptIndexError: its page lies in the place of another."""
+        """Return a value, ``None`` where there is none; a view, valid within the block, or bytes, as the
+        transaction was begun. Raises CorruptIndexError where its page is not the one that belongs there."""
         environment = self.environment
         if not environment.are_records_proven and database == RECORDS:
             environment.prove_records(self._txn)
@@ -294,12 +299,14 @@ class ReadTransaction(Call):
         return self._pages.base, num_pages, self._pages.page_bytes, tree.root, tree.depth
 
     def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
-        """Return where the values of neighbouring keys of one length lie; ``None``: there are fewer."""
+        """Return where the values of the first `count` keys from `first` on lie, all of its length; ``None``
+        where there are fewer. Large values are not read."""
         num_pages, tree = self._tree(database)
         return self._pages.values(tree, first, count, num_pages)
 
     def _tree(self, database: str) -> tuple[int, DatabaseRecord]:
-        """Return the number of pages of the map, and the tree of a database."""
+        """Return the number of pages of the map, and LMDB's record of
+        a database. Raises CorruptIndexError."""
         tree = DatabaseRecord.of(bytes(self._txn.get(database.encode()) or b""))
         if tree is None:
             raise CorruptIndexError(
@@ -308,7 +315,8 @@ class ReadTransaction(Call):
         return self.environment.env.info()["last_pgno"] + 1, tree
 
     def _large_values(self, database: str, keys: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """Yield (address, length) of those values that have pages of their own, without reading them."""
+        """Yield (address, length) of the values of these keys that have pages of their own, without reading
+        them; other keys are passed over."""
         for key in keys:
             found = self.values(database, key, 1)
             if found and not found.held and found.addresses[0] and found.keys[0].tobytes() == key:
@@ -319,7 +327,8 @@ class ReadTransaction(Call):
         return self._pages.mapped
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """Yield (key, value) from `first` on, in order. CorruptIndexError: a page on the way is damaged."""
+        """Yield (key, value) in order of keys from the first one at or after `first`; the value is a view,
+        valid until the next one, or bytes. Raises CorruptIndexError at a damaged page on the way."""
         for key, value in self._walk(database, first):
             yield bytes(key), value
 
@@ -327,7 +336,8 @@ class ReadTransaction(Call):
         return chain.from_iterable(self._stretches(database, first))
 
     def _stretches(self, database: str, first: bytes) -> Iterator[Iterator[tuple[Any, Any]]]:
-        """Yield iterators over neighbouring entries, each to be used up before the next."""
+        """Yield iterators over neighbouring entries, in order of keys; each is to be used up before the next
+        one, and its pages are proven. Raises CorruptIndexError behind the last sound entry."""
         # Their pages are proven before LMDB steps on them, for it ends the process on a page that
         # is no leaf.
         walk: Iterator[tuple[Any, Any]] | None = None
@@ -355,7 +365,8 @@ class ReadTransaction(Call):
                 wanted, most = key + b"\0", _PART_ENTRIES
 
     def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield what `items` does as copies, some hundred at a time: for millions a third of the time."""
+        """Yield what `items` does as lists of (key, value) in bytes, some hundred pairs or 4 MiB at a time:
+        for millions in a third of the time."""
         entries, num_bytes = self.count(database), self.sizes()[database]
         size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
         items = self._walk(database, first)
@@ -363,26 +374,29 @@ class ReadTransaction(Call):
             yield part
 
     def some(self, database: str, first: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return so many (key, value) from `first` on as copies, or all where fewer are left."""
+        """Return the first `limit` (key, value) at or after the key `first`, in bytes; all
+        where fewer are left."""
         return _copied(islice(self._walk(database, first), limit))
 
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
-        """Let the system read large values, without waiting: met one by one each page would be waited for."""
+        """Ask the system to read the large values of these keys into memory, without waiting: met one by one,
+        each page would be waited for."""
         for place in self._large_values(database, keys):
             _kernel.stream_ahead(*place)
 
     def let_go(self, database: str, keys: Iterable[bytes]) -> None:
-        """Let the pages of large values leave the memory: they were written, and will not be read soon."""
+        """Let the pages of these keys' large values leave the memory, without any change to them: they were
+        written, and will not be read soon."""
         if mapped := self.mapped_file():
             for place in self._large_values(database, keys):
                 mapped.let_go(*place)
 
     def count(self, database: str) -> int:
-        """Return the number of entries, as LMDB counts them."""
+        """Return the number of entries of a database, from LMDB's record of it."""
         return int(self._txn.stat(self.environment.databases[database])["entries"])
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of the pages of each database."""
+        """Return the bytes of the pages of each database by name, `MAIN` too; free pages left out."""
         sizes = {}
         for name, database in self.environment.databases.items():
             stat = self._txn.stat(database)
@@ -391,7 +405,7 @@ class ReadTransaction(Call):
 
 
 def _copied(items: Iterable[tuple[Any, Any]]) -> list[tuple[bytes, bytes]]:
-    """Return copies of entries, which come as such or as views."""
+    """Return entries as a list of bytes; views are copied."""
     found = list(items)
     is_copy = not found or type(found[0][1]) is bytes
     return found if is_copy else [(bytes(key), bytes(value)) for key, value in found]
@@ -407,11 +421,12 @@ class WriteTransaction:
         self._databases = databases
 
     def put(self, database: str, key: bytes, value: bytes) -> None:
-        """Store a value, replacing another."""
+        """Store a value under a key, in place of one that is there."""
         self._txn.put(key, value, db=self._databases[database])
 
     def append(self, database: str, items: Collection[tuple[bytes, bytes]]) -> None:
-        """Store values whose keys ascend and follow every stored key; CorruptIndexError where they do not."""
+        """Store values whose keys ascend and follow every stored key. Raises CorruptIndexError where they do
+        not; then the transaction must not be committed."""
         if len(items) == 1:
             ((key, value),) = items
             consumed = added = int(self._txn.put(key, value, append=True, db=self._databases[database]))
@@ -423,7 +438,7 @@ class WriteTransaction:
             raise damaged(f"{database}: {wanted}")
 
     def put_all(self, database: str, items: list[tuple[bytes, bytes]]) -> None:
-        """Store values, replacing others."""
+        """Store (key, value) pairs in any order of keys, in place of those that are there."""
         with self._txn.cursor(db=self._databases[database]) as cursor:
             cursor.putmulti(items)
 
@@ -447,6 +462,7 @@ _TURN_KEY = b"turn"
 
 
 def change_nothing(txn: WriteTransaction) -> None:
-    """A commit all the same, for pages are touched."""
+    """Put and delete a key, a change for `Store.commit` that stores nothing: it touches pages, so LMDB makes
+    a commit of it."""
     txn.put("meta", _TURN_KEY, b"")
     txn.delete("meta", _TURN_KEY)

@@ -56,13 +56,15 @@ _KINDS = {
 
 
 def number_of(name: str) -> int:
-    """Return the number of a data file or of its lock file, 0 for the first; -1: it is another file."""
+    """Return the number in the name of a data file or of its lock file, 0 for data.mdb; -1:
+    it is another file."""
     found = _DATA_FILE.fullmatch(name.removesuffix(LOCK_SUFFIX))
     return -1 if found is None else int(found[1] or 0)
 
 
 def data_file(path: str | os.PathLike[str]) -> str:
-    """Return the path of an index's data file; of the first one where there is none."""
+    """Return the path of an index's newest data file, the one of the highest number; that of data.mdb where
+    there is none."""
     found = os.path.join(path, DATA_FILE)
     for _ in range(_LOOKS):
         try:
@@ -79,25 +81,26 @@ _LOOKS = 10
 
 
 def _newest(names: Iterable[str]) -> str:
-    """Return which of the names in a folder is of the data file; empty: none."""
+    """Return which of some names is that of the newest data file; empty where none is of one."""
     found = [name for name in names if number_of(name) >= 0 and not name.endswith(LOCK_SUFFIX)]
     return max(found, key=number_of, default="")
 
 
 def is_older(data: str) -> bool:
-    """Whether a newer data file lies beside one of this path, which need not be there any more."""
+    """Return whether a data file of a higher number lies in the folder of this one, which may be gone."""
     folder, name = os.path.split(data)
     return number_of(os.path.basename(data_file(folder))) > number_of(name)
 
 
 def next_data_file(data: str) -> str:
-    """Return the path of the data file that a compaction of another makes."""
+    """Return the path of the data file, numbered one higher, that a compaction of this one makes."""
     folder, name = os.path.split(data)
     return os.path.join(folder, f"data.{number_of(name) + 1}.mdb")
 
 
 def remove_older(data: str) -> None:
-    """Remove data files of smaller numbers than the newest, whose name is made durable; readers of them go
+    """Remove the data files, and their lock files, that lie beside `data`, the newest one, and have smaller
+    numbers. First the folder is synced, so that the name of `data` is durable; who has an old file open reads
     on."""
     folder, newest = os.path.split(data)
     older = [name for name in os.listdir(folder) if 0 <= number_of(name) < number_of(newest)]
@@ -109,14 +112,15 @@ def remove_older(data: str) -> None:
 
 
 def remove_unfinished(path: str) -> None:
-    """Remove what a compaction has built that was broken off."""
+    """Remove from an index's folder the new file of a compaction that was broken off, if any."""
     for name in (COMPACT_FILE, COMPACT_FILE + LOCK_SUFFIX):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(path, name))
 
 
 def require_permissions(permissions: int | None) -> None:
-    """Refuse what no file of an index may have: other bits than read and write, or not both for its owner."""
+    """Raise ValueError for permissions that no file of an index may have: other bits than read and write, or
+    not both for its owner. ``None`` is accepted."""
     if permissions is None:
         return
     permissions = require_int("permissions", permissions, 0, 0o777)
@@ -128,7 +132,8 @@ def require_permissions(permissions: int | None) -> None:
 
 
 def require_plain_files(path: Path) -> None:
-    """Refuse links, pipes and other things in the place of an index's files; the folder may be a link."""
+    """Raise FormatError for a link, a pipe or another thing with the name of an index's file; the folder may
+    be a link, or missing."""
     # To open a pipe would wait for ever, and a link would lead writes and locks to another place.
     try:
         names = os.listdir(path)
@@ -158,14 +163,15 @@ def permissions_of(path: Path, permissions: int | None) -> int | None:
 
 
 def permissions_of_all(paths: Iterable[str]) -> int | None:
-    """Return the permission bits that all of the data files at these paths have, for an index that is made
-    from them; ``None`` where none of the files sets any."""
+    """Return the permission bits that the data files of all these indexes have in common, for an index that
+    is made from them; ``None`` where none of the paths has a data file."""
     found = [permissions_of(Path(path), None) for path in paths]
     return reduce(and_, [each for each in found if each is not None]) if any(found) else None
 
 
 def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:
-    """Check what lies at the path, with the errors of `simindex.open`, and make the folder where it may."""
+    """Check what lies at the path, with the errors of `simindex.open`; where modes "a" and "x" may make an
+    index, make its folder, if missing with bits that suit `permissions`."""
     require_word("mode", mode, get_args(Mode))
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")
@@ -208,7 +214,8 @@ def _is_empty(file: Path) -> bool:
 
 
 def remove_index(path: Path, *, keeps_folder: bool = False) -> None:
-    """Remove the files of a new index, and its folder if it is empty then; takes no file descriptor."""
+    """Remove the first data file of a new index, its lock files and header, and then the folder if it is
+    empty, unless `keeps_folder`; errors of the system are passed over. Takes no file descriptor."""
     for name in (DATA_FILE, DATA_FILE + LOCK_SUFFIX, *_OTHER_FILES):
         with contextlib.suppress(OSError):
             os.unlink(path / name)
@@ -225,7 +232,7 @@ def identity_of(file: str | int) -> tuple[int, int]:
 
 
 def is_index(path: str | os.PathLike[str]) -> bool:
-    """Whether an index lies at a path, and not a file or folder of documents."""
+    """Return whether a folder with a data file of an index, by its name, is at a path; nothing is opened."""
     try:
         with os.scandir(path) as files:
             return bool(_newest(file.name for file in files if file.is_file()))
@@ -234,7 +241,7 @@ def is_index(path: str | os.PathLike[str]) -> bool:
 
 
 def second_header(path: str) -> bytes:
-    """Return what the second copy of the header holds; nothing where there is none, or it cannot be read."""
+    """Return the second copy of the header, in its file; empty where there is none, or it cannot be read."""
     try:
         file = os.open(os.path.join(path, HEADER_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -244,7 +251,8 @@ def second_header(path: str) -> bytes:
 
 
 def keep_header(path: str, header: bytes) -> None:
-    """Write the second copy of the header, whole and durable; on a full disk the next writer tries again."""
+    """Write the second copy of the header, whole and durable, in place of one that is there. An error of the
+    system is passed over: the next writer tries again."""
     new = os.path.join(path, _NEW_HEADER_FILE)
     with contextlib.suppress(OSError):
         file = open_plain(Path(new), permissions_of(Path(path), None))
@@ -259,7 +267,8 @@ def keep_header(path: str, header: bytes) -> None:
 
 
 def open_plain(file: Path, permissions: int | None) -> int:
-    """Open a file, no link, for reading and writing; a missing one is made (``None``: by the umask)."""
+    """Open a file, not a link, for reading and writing, and return its descriptor; a missing one is made,
+    with `permissions` (``None``: 0o644 less the umask)."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         return os.open(file, flags)
@@ -286,7 +295,8 @@ class WriterLock:
     _file: int | None = None
 
     def __init__(self, path: str, permissions: int | None = None, timeout: float | None = 0.0) -> None:
-        """Take the lock, or wait for it in growing pauses (``None``: for ever). Raises IndexLockedError."""
+        """Take the lock, or try again in growing pauses for `timeout` seconds (``None``: for ever). Raises
+        IndexLockedError when they are over."""
         self._path, self._place = path, os.path.join(path, WRITER_LOCK_FILE)
         started, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
         self.waited_seconds = 0.0
@@ -305,7 +315,7 @@ class WriterLock:
             self.waited_seconds = time.monotonic() - started
 
     def _take(self, permissions: int | None) -> bool:
-        """Take the lock if it is free."""
+        """Take the lock if it is free, and return whether it was; the lock file is made if missing."""
         # Opened for every attempt: a file kept open would go along into a forked child, which would
         # hold the lock, too.
         self.held.add(self)
@@ -324,7 +334,8 @@ class WriterLock:
         return True
 
     def require_held(self) -> None:
-        """Refuse to write where another file is at the path than the locked one: there may be a writer."""
+        """Raise IndexLockedError where another file than the locked one, or none, is at the path: there may
+        be another writer."""
         assert self._file is not None
         try:
             is_held = identity_of(self._place) == self._held
@@ -338,7 +349,7 @@ class WriterLock:
             ).located(self._path)
 
     def release(self) -> None:
-        """Let the next writer have it."""
+        """Let the next writer have the lock; without effect when it is not held."""
         if self._file is not None:
             # Unlocked by hand: a forked child may hold the same open file.
             unlock(self._file)
@@ -351,20 +362,21 @@ class WriterLock:
                 self.release()
 
     def abandon(self) -> None:
-        """In a forked child: close the file and leave the lock to the parent."""
+        """Close the file, if open, without unlocking: in a forked child the lock stays the parent's."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
 
 def free_bytes(path: str) -> int:
-    """Return the free bytes of the disk."""
+    """Return the free bytes, for this user, of the disk on which a path lies."""
     disk = os.statvfs(path)
     return disk.f_bavail * disk.f_frsize
 
 
 def require_room(path: str, file_bytes: int, needed: int) -> None:
-    """Refuse a compaction of a file of `file_bytes` that needs more free bytes of disk than there are."""
+    """Raise IndexFullError where the disk has fewer than `needed` bytes free, or the process may not write a
+    file of `file_bytes`; nothing is changed."""
     longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if longest != resource.RLIM_INFINITY and file_bytes > longest:
         raise IndexFullError(

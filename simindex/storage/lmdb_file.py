@@ -49,8 +49,8 @@ _DAMAGE = (
 
 
 def translated(error: lmdb.Error | OSError, path: str) -> SimIndexError:
-    """Return the simindex error for an error of LMDB or of the file system; an error of simindex itself is
-    returned unchanged."""
+    """Return the simindex error, located at `path`, for an error of LMDB or of the file system; an error of
+    simindex itself is returned, not a new one. Nothing is raised."""
     if isinstance(error, SimIndexError):
         return error.located(path)
     return _of(error, path).located(path)
@@ -102,14 +102,15 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
 
 
 def closed(path: str, why: str) -> ClosedError:
-    """Return the error of a handle that is used no more."""
+    """Return, not raise, the error of a handle that is used no more."""
     error = ClosedError(f"{path}: {why}")
     error.path = path
     return error
 
 
 def read_only(path: str, is_copy: bool = False) -> ReadOnlyError:
-    """Return the error of a change through a handle that only reads; `is_copy`: a copy of its own."""
+    """Return, not raise, the error of a change through a handle that only reads; `is_copy`: it reads a
+    private copy, which untrusted=True made."""
     if is_copy:
         return ReadOnlyError(
             f"{path}: a private copy, which untrusted=True made to be read and which goes with its handle; "
@@ -119,7 +120,8 @@ def read_only(path: str, is_copy: bool = False) -> ReadOnlyError:
 
 
 def _has_no_space(path: str) -> bool:
-    """Whether the file system has hardly a byte left for this user."""
+    """Return whether less than 1 MiB of the file system is free for this user; False where
+    it cannot be asked."""
     try:
         found = os.statvfs(path)
     except OSError:
@@ -151,7 +153,9 @@ ENGINE = 0  # LMDB 0.9 files (data format 1); pinned, for the two engines cannot
 def open_lmdb(
     data: str, map_bytes: int, create: bool, permissions: int | None = None
 ) -> tuple[lmdb.Environment, bool]:
-    """Open a data file with as large a map as the system grants; returns it, and whether one may write."""
+    """Open a data file with a map of `map_bytes`, or less where the system grants less; returns the
+    environment and whether one may write. `create`: a missing file is made. What is made gets the permissions
+    of the data file, or `permissions`. Frees the reader slots of killed processes."""
     # Readers open writable too where they may, so that a writer of the same process can share it.
     path = os.path.dirname(data)
     missing = [file for file in (data, data + LOCK_SUFFIX) if not os.path.exists(file)]
@@ -190,7 +194,9 @@ def open_lmdb(
 
 
 def with_map(data: str, size: int, least: int, **options: Any) -> lmdb.Environment:
-    """Open an environment with a map of some size, or half of it, a quarter ... where no more is granted."""
+    """Open an environment with a map of `size` bytes, or half of it, a quarter ... down to `least`, where no
+    more is granted; waits up to a second where this process still has the file open. Raises SimIndexError
+    where not even `least` is granted."""
     # A process opens a file once at a time, and its last user may just be closing it on another thread.
     ends = time.monotonic() + _CLOSING_SECONDS
     while True:
@@ -211,7 +217,8 @@ def with_map(data: str, size: int, least: int, **options: Any) -> lmdb.Environme
 
 @contextlib.contextmanager
 def kept_open(path: str) -> Iterator[int | None]:
-    """Keep the file at a path open for a block, to tell it from later ones; ``None``: there is none."""
+    """Keep the file at a path open for a block, so that its inode is not given to another one; yields the
+    descriptor, ``None`` where there is no file that may be read."""
     file = None
     try:
         with contextlib.suppress(FileNotFoundError, PermissionError):
@@ -223,7 +230,7 @@ def kept_open(path: str) -> Iterator[int | None]:
 
 
 def is_in_place(file: int, path: str) -> bool:
-    """Whether an open file is still what lies at the path."""
+    """Return whether the file of a descriptor is still the one at the path."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))
     except FileNotFoundError:
@@ -231,17 +238,18 @@ def is_in_place(file: int, path: str) -> bool:
 
 
 def never_completed(path: str) -> FileNotFoundError:
-    """Return the error of an index whose making was cut off, where none may be made."""
+    """Return, not raise, the error of an index whose making was cut off, for a mode that makes none."""
     return FileNotFoundError(errno.ENOENT, "an index that was never completed", path)
 
 
 def pages_bytes(env: lmdb.Environment) -> int:
-    """Return the bytes of all pages that the file should hold."""
+    """Return how long the data file should be, to hold all pages up to the last one ever used."""
     return int((env.info()["last_pgno"] + 1) * env.stat()["psize"])
 
 
 def databases_of(env: lmdb.Environment, path: str) -> dict[str, Any]:
-    """Return the handles of the databases, none where there is nothing yet."""
+    """Open the databases of an index and return their handles by name, none where the file holds nothing yet.
+    Raises FormatError where it is another program's."""
     try:
         with env.begin() as txn:
             if not txn.stat()["entries"]:
@@ -269,13 +277,15 @@ def _opened(env: lmdb.Environment) -> dict[str, Any]:
 
 
 def open_databases(env: lmdb.Environment, txn: lmdb.Transaction | None, *, create: bool) -> dict[str, Any]:
-    """Return the handles of all databases by name."""
+    """Open all databases and return their handles by name, that of LMDB's own tree as MAIN; missing ones are
+    made if `create`, else lmdb.NotFoundError is raised."""
     named: dict[str, Any] = {name: env.open_db(name.encode(), txn=txn, create=create) for name in DATABASES}
     return {MAIN: env.open_db(txn=txn), **named}
 
 
 def used_bytes(txn: lmdb.Transaction, databases: dict[str, Any]) -> int:
-    """Return the bytes of the pages that a write transaction leaves in use, those of the free list apart."""
+    """Return the bytes of the pages in use, the two meta pages too, as a transaction has them;
+    without the free list."""
     stats = [txn.stat(database) for database in databases.values()]
     pages = sum(stat["leaf_pages"] + stat["branch_pages"] + stat["overflow_pages"] for stat in stats)
     return (pages + 2) * stats[0]["psize"]
@@ -302,7 +312,8 @@ class Limit:
 
     @classmethod
     def of(cls, max_bytes: int | None) -> Limit:
-        """Return that of an index; the process's own limit counts, too."""
+        """Return the limit of an index with this `max_bytes`, or less where the process may not
+        write files so long."""
         if max_bytes is not None:
             max_bytes = min(max_bytes, MAX_MAP_BYTES)
         longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
@@ -312,12 +323,13 @@ class Limit:
 
     @property
     def usable_bytes(self) -> int | None:
-        """What commits that store documents may leave in use: a removal writes new pages before it frees old
-        ones."""
+        """The most that a commit which stores documents may leave in use; ``None``: no limit. The rest is
+        kept for removals, which write new pages before they free old ones."""
         return None if self.max_bytes is None else self.max_bytes - _kept_for_removals(self.max_bytes)
 
     def map_bytes(self, data: str, num_open: int) -> int:
-        """Return the address space for a data file, where a process has so many open."""
+        """Return how much address space to reserve for a data file, where the process has `num_open` others
+        open: `max_bytes`, or as much as suits the file and the process."""
         if self.max_bytes is not None:
             return self.max_bytes
         most = max(_MAP_BYTES if num_open < _CROWD else _MAP_BYTES_IN_A_CROWD, _GROWTH * _length(data))
@@ -327,7 +339,8 @@ class Limit:
         return min(most, MAX_MAP_BYTES)
 
     def reached(self, path: str, map_bytes: int) -> IndexFullError:
-        """Return the error of a commit that would need more than the limit, or than so large a map."""
+        """Return, not raise, the error of a commit that would need more than the limit, or than the map, of
+        `map_bytes`, where that is smaller."""
         if self.max_bytes is None or map_bytes < self.max_bytes:
             return IndexFullError(
                 f"{path}: the index filled the {map_bytes} bytes of address space that its first handle in "
@@ -343,7 +356,7 @@ class Limit:
 
 
 def _kept_for_removals(limit: int) -> int:
-    """Return which part of a limit: a 64th, 1 to 16 whole MiB, and at most a quarter."""
+    """Return how many bytes of a limit are kept: a 64th in whole MiB, 1 to 16 of them, at most a quarter."""
     share = limit // 64 & -(1 << 20)
     return min(max(share, 1 << 20), 1 << 24, limit // 4)
 

@@ -27,7 +27,8 @@ _ROOM_BYTES = 1 << 28
 
 
 def memory_folder(owner: object) -> tuple[str, Callable[[], object]]:
-    """Make a private folder that goes with its owner; returns it, and what removes it before."""
+    """Make a private folder, which is removed with `owner` or at the end of the process; returns its path,
+    and a function that removes it earlier. Folders that killed writers have left are removed first."""
     parent = _SHARED_MEMORY if _has_room(_SHARED_MEMORY) else tempfile.gettempdir()
     with contextlib.suppress(OSError):
         _remove_left(Path(parent))
@@ -36,7 +37,8 @@ def memory_folder(owner: object) -> tuple[str, Callable[[], object]]:
 
 
 def removed_with(owner: object, folder: str) -> Callable[[], object]:
-    """Remove a folder when its owner or the process ends, and not in a forked child; returns what does."""
+    """Arrange that a folder and all in it are removed when `owner` is garbage collected or the process ends,
+    but not by a forked child; returns a function that removes it at once."""
     return weakref.finalize(owner, _remove, folder, os.getpid())
 
 
@@ -49,7 +51,8 @@ def _has_room(folder: str) -> bool:
 
 
 def _remove_left(parent: Path) -> None:
-    """Remove folders of this user whose writer was killed: their lock is free."""
+    """Remove the folders of indexes in memory under `parent` whose writer was killed: their lock is free.
+    Those of other users, which cannot be opened, stay."""
     for held in parent.glob(f"{_PREFIX}*/{WRITER_LOCK_FILE}"):
         with contextlib.suppress(OSError), open(held, "rb") as file:
             lock(file)

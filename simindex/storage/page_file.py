@@ -127,7 +127,7 @@ class DatabaseRecord(NamedTuple):
 
     @classmethod
     def of(cls, value: bytes) -> DatabaseRecord | None:
-        """Return a record as it is stored; ``None`` for other bytes."""
+        """Unpack a record as it is stored; ``None`` for another length, or a depth that no tree has."""
         if len(value) != DATABASE.size:
             return None
         found = cls(*DATABASE.unpack(value))
@@ -176,12 +176,12 @@ class PageFile:
         return min(self.meta.last_page + 1, self.num_pages)
 
     def value(self, place: int, length: int) -> memoryview:
-        """Return bytes of the file, which are not copied."""
+        """Return `length` bytes of the file from the offset `place` on, as a view."""
         return self.octets[place : place + length].data
 
 
 def meta_of(content: bytes) -> Meta | None:
-    """Return a meta page, of its first `META_BYTES`; ``None`` for other bytes."""
+    """Unpack a meta page from its first `META_BYTES`; ``None`` where these are of no meta page."""
     if len(content) < META_BYTES:
         return None
     magic, data_format, _, *fields = _META.unpack_from(content, PAGE_HEADER_BYTES)
@@ -192,7 +192,8 @@ def meta_of(content: bytes) -> Meta | None:
 
 
 def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
-    """Return the size of a page and both meta pages, ``None`` for one that is none."""
+    """Return the bytes of a page, and what meta pages 0 and 1 say, ``None`` for one that is damaged.
+    `octets`: the beginning of a file, or all of it."""
     sizes = _PAGE_SIZES
     first = meta_of(octets[:META_BYTES].tobytes())
     if first is not None and first.free.pad in sizes:
@@ -209,7 +210,8 @@ def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
 def read_nodes(
     file: PageFile, pages: np.ndarray, *, are_leaves: bool, integer_keys: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes (dtype `NODE`) of pages that are sound, page after page, and which pages are."""
+    """Return the nodes (dtype `NODE`, page after page) of those pages that are sound, and bool for each page,
+    whether it is. `pages`: numbers of leaf pages (`are_leaves`), or of branch pages."""
     pages = np.ascontiguousarray(pages, dtype=np.int64)
     nodes = np.empty(len(pages) * (file.page_bytes // 12 + 1), dtype=NODE)
     is_sound = np.empty(len(pages), dtype=bool)
@@ -218,13 +220,15 @@ def read_nodes(
 
 
 def pages_of_values(file: PageFile, big: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many pages large values take, and whether these lie in the file."""
+    """Return how many pages each large value needs, and whether these lie in the file (bool); `big`: their
+    nodes. The pages are not looked at."""
     needed = (PAGE_HEADER_BYTES + big["length"] + file.page_bytes - 1) // file.page_bytes
     return needed, (big["value_page"] > 1) & (big["value_page"] + needed <= file.num_used)
 
 
 def mapped(file: int, path: str, advice: int = mmap.MADV_NORMAL) -> np.ndarray:
-    """Return the data file of a folder as uint8, mapped and not read; none where it is empty."""
+    """Return an open data file, by its descriptor, as uint8: mapped, not read; empty where the file is.
+    `path` is that of the index, for errors."""
     if not os.fstat(file).st_size:
         return np.empty(0, dtype=np.uint8)
     try:
@@ -241,8 +245,8 @@ def _mapped(path: str, data: str = "") -> np.ndarray:
 
 
 def read_pages(path: str, data: str = "") -> PageFile:
-    """Map the newest state of a folder's data file, or of one of several. Raises CorruptIndexError where no
-    meta page is left."""
+    """Map the data file of an index, or `data`, in its newest state. Raises CorruptIndexError where it is
+    empty, or no meta page is left."""
     octets = _mapped(path, data)
     if not len(octets):
         raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
@@ -257,7 +261,8 @@ def read_pages(path: str, data: str = "") -> PageFile:
 
 
 def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | None:
-    """Return the pages as a read transaction or the newest state has them; ``None``: no meta page is its."""
+    """Return the pages of a mapped file in its newest state, or in that of commit `transaction`; ``None``
+    where no meta page is of it."""
     page_bytes, metas = metas_of(octets)
     known = [meta for meta in metas if meta and transaction in (None, meta.transaction)]
     if not known:
@@ -267,7 +272,8 @@ def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | N
 
 
 def bare_pages(path: str) -> PageFile | None:
-    """Map a data file without meta pages, so that no tree leads to a page; ``None``: it has none."""
+    """Map a data file as if its trees were empty, for a look at each page by itself; ``None`` where it is too
+    short to have any page but meta pages."""
     octets = _mapped(path)
     if len(octets) < mmap.PAGESIZE * (META_PAGES + 1):
         return None
@@ -279,7 +285,8 @@ def bare_pages(path: str) -> PageFile | None:
 
 @contextlib.contextmanager
 def pinned_pages(path: str) -> Iterator[PageFile]:
-    """Map the newest state of a folder, and keep its pages from being used again for the block."""
+    """Map the newest state of an index for a ``with`` block, in which no writer uses its pages again (but
+    where LMDB cannot open the file). Raises CorruptIndexError where no meta page is of the newest commit."""
     # Where LMDB cannot have a place in the lock file, as on media that cannot be written to, nothing is
     # pinned, and there is no writer either. Not for a process that has the index open otherwise.
     env, data = _environment(path)
@@ -307,15 +314,16 @@ def pinned_pages(path: str) -> Iterator[PageFile]:
 
 
 def _pages_of_commit(path: str, data: str, transaction: int) -> PageFile | None:
-    """Map a data file as of a commit; ``None``: it has another one, or was removed."""
+    """Map a data file as commit `transaction` has it; ``None`` where it has no meta page of
+    that, or is gone."""
     with contextlib.suppress(FileNotFoundError):
         return pages_of(_mapped(path, data), transaction)
     return None
 
 
 def _environment(path: str) -> tuple[lmdb.Environment | None, str]:
-    """Open LMDB's environment of the newest data file to pin a snapshot. Return it, or ``None`` where LMDB
-    cannot open the file, and the path of the file."""
+    """Open LMDB's environment of the newest data file, read-only, to pin a snapshot. Returns it, ``None``
+    where LMDB cannot open the file, and the path of the file."""
     while True:
         data = data_file(path)
         with kept_open(data) as file:
@@ -387,7 +395,8 @@ class MappedFile:
 
     @classmethod
     def open(cls, path: str, identity: tuple[int, int], base: int, num_bytes: int) -> MappedFile | None:
-        """Open a file; ``None`` where it cannot be, or has another (device, inode)."""
+        """Open the file at a path; ``None`` where that cannot be opened, or is not the one
+        of this (device, inode)."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -403,11 +412,13 @@ class MappedFile:
         return os.fstat(self.place[2]).st_size
 
     def let_go(self, address: int, length: int) -> None:
-        """Let the whole pages among some bytes of the map leave the memory; other bytes stay as they are."""
+        """Let the pages of the map that lie wholly within these bytes leave the
+        memory; their content stays."""
         _kernel.let_go(*self.place, address, length)
 
     def bring(self, addresses: np.ndarray, lengths: np.ndarray) -> int:
-        """Read what is missing of values of the map, in order of places; returns how many bytes were read."""
+        """Read the values at these addresses of the map into memory, as far as they are missing there, in
+        order of addresses; returns the bytes of those that were."""
         base, num_bytes, descriptor = self.place
         wanted = sorted(zip(addresses.tolist(), lengths.tolist(), strict=True))
         missing = [
@@ -449,7 +460,8 @@ class PageMap:
 
     @classmethod
     def around(cls, value: memoryview, page_bytes: int, num_pages: int) -> PageMap:
-        """Return the map that a short value (one that lies in a leaf page) is part of."""
+        """Return the map in which a view of a leaf page's bytes lies, without its file. Raises
+        CorruptIndexError where it is no leaf page, or page 0 no meta page."""
         page = _kernel.address(value) & -page_bytes
         header = np.frombuffer(_bytes_at(page, PAGE_HEADER_BYTES), dtype=HEADER)[0]
         base = page - int(header["number"]) * page_bytes
@@ -459,7 +471,8 @@ class PageMap:
         return cls(base, page_bytes)
 
     def values(self, tree: DatabaseRecord, first: bytes, count: int, num_pages: int) -> FoundValues | None:
-        """Return where the values of neighbouring keys of one length lie; ``None``: there are fewer."""
+        """Return where the values of the first `count` keys from `first` on lie, all of its length, in a
+        tree; ``None`` where there are fewer. Values in leaf pages are copied, large ones not read."""
         keys = np.empty((count, len(first)), dtype=np.uint8)
         addresses, lengths = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.int64)
         are_large = np.empty(count, dtype=bool)

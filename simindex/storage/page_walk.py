@@ -73,7 +73,8 @@ class Finding(NamedTuple):
 
 
 def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) -> Iterator[Finding]:
-    """Yield what contradicts the fields that LMDB writes the same into every meta page of an index."""
+    """Yield a finding for each meta page that is none (``None``), or whose constant fields are not as LMDB
+    writes them into every index."""
     for page, meta in enumerate(metas):
         if meta is None:
             yield Finding("expected a meta page of LMDB, found other bytes", page=page)
@@ -89,7 +90,8 @@ def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) 
 
 
 def wrong_numbers(file: PageFile) -> list[Finding]:
-    """Return what contradicts the numbers of commits in the meta pages, of which neither is lost."""
+    """Return what contradicts the numbers of commits in the meta pages; none where one of the two is lost.
+    What a commit under way brings about is told from damage by another look."""
     found: list[Finding] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
@@ -108,7 +110,8 @@ def wrong_numbers(file: PageFile) -> list[Finding]:
 
 
 def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterator[Finding]:
-    """Yield what contradicts the number of the last page, behind which a commit takes new pages."""
+    """Yield a finding where the number of the last page is too small for the pages in use and free, for a
+    commit takes new pages behind it. `records`: of all databases."""
     # Every page up to it is in use once or free. They are counted where the file is longer alone: no
     # file is shorter than its last pages in use, and one that a commit has made longer stays so.
     if file.num_pages <= file.meta.last_page + 1:
@@ -124,7 +127,8 @@ def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterat
 
 
 def with_last_commit(file: PageFile) -> PageFile:
-    """Return the pages as of the meta page of the last commit, whatever number it has now."""
+    """Return the pages by the meta page of the last commit, which its free list proves to be later though its
+    number may be smaller; `file` itself where that is its own, or one of the two is lost."""
     first, second = metas_of(file.octets)[1]
     if first is None or second is None:
         return file
@@ -135,7 +139,7 @@ def with_last_commit(file: PageFile) -> PageFile:
 
 
 def has_free_list(file: PageFile) -> bool:
-    """Whether the end of the newest free list can be read."""
+    """Return whether the end of the newest free list can be read, or the list is empty."""
     return _last_freed(file, file.meta)[0] >= 0
 
 
@@ -174,7 +178,8 @@ def _contradictions(file: PageFile, metas: list[Meta]) -> Iterator[Finding]:
 
 
 def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
-    """Return the last commit on a free list, and what pages it gave up; 0: none is there, -1: damage."""
+    """Return the last commit on a free list, and the numbers of the pages that it gave up; (0, []) for an
+    empty list, (-1, []) for a damaged one."""
     damaged: tuple[int, list[int]] = -1, []
     root, depth = meta.free.root, meta.free.depth
     if root == NO_PAGE or not depth:
@@ -194,7 +199,7 @@ def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
 
 
 def _num_free(file: PageFile) -> int:
-    """Return how many pages are on the free list, as far as it is whole."""
+    """Return how many pages the lists of the free list count together; 0 where its tree is damaged."""
     nodes = _free_nodes(file, file.meta, slice(None)) if file.meta.free.depth else None
     if nodes is None:
         return 0
@@ -204,7 +209,8 @@ def _num_free(file: PageFile) -> int:
 
 
 def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> np.ndarray | None:
-    """Return the entries of the lowest pages of a free list; ``None`` where it is damaged."""
+    """Return the nodes of the leaf pages of a free list, in all branches or in the `followed` ones; ``None``
+    where it is damaged."""
     pages = np.array([min(meta.free.root, _NOWHERE)], dtype=np.int64)
     for level in range(1, meta.free.depth + 1):
         if not ((pages >= META_PAGES) & (pages < file.num_pages)).all():
@@ -246,7 +252,8 @@ class Usage:
         self._free = np.zeros(num_pages, dtype=bool)
 
     def take(self, pages: np.ndarray) -> np.ndarray:
-        """Take pages of a tree; returns which of them exist and were not taken before."""
+        """Count pages of a tree as used; returns for each whether it lies in the file and was not taken
+        before, here or earlier."""
         is_there = (pages >= META_PAGES) & (pages < self._num_stored)
         is_taken: np.ndarray = self._trees[np.where(is_there, pages, 0)] == 0
         np.add.at(self._trees, pages[is_there], 1)
@@ -257,12 +264,13 @@ class Usage:
         return is_taken
 
     def take_runs(self, firsts: np.ndarray, counts: np.ndarray) -> None:
-        """Take the pages of large values, which the file holds."""
+        """Count as used the pages of large values, `counts` from each of `firsts` on, which
+        lie in the file."""
         np.add.at(self._changes, firsts, 1)
         np.subtract.at(self._changes, firsts + counts, 1)
 
     def free(self, pages: np.ndarray) -> bool:
-        """Put pages on the free list; whether they all exist and were not there before."""
+        """Count pages as free; returns whether all exist and none was free before."""
         is_there = (pages >= META_PAGES) & (pages < self.num_pages)
         found = pages[is_there]
         are_new = bool(is_there.all()) and not self._free[found].any() and len(distinct(found)) == len(found)
@@ -270,11 +278,11 @@ class Usage:
         return bool(are_new)
 
     def used_twice(self) -> np.ndarray:
-        """Return the numbers of pages that two take, or that are in use and free."""
+        """Return the numbers of pages that are used twice or more, or used and free."""
         return np.flatnonzero(self._uses() + self._free > 1)
 
     def unused(self) -> np.ndarray:
-        """Return the numbers of pages that no tree takes."""
+        """Return the numbers of pages that no tree uses, free or not."""
         return np.flatnonzero(self._uses() == 0)
 
     def lost(self) -> np.ndarray:
@@ -303,23 +311,24 @@ class Tree:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the walk found nothing wrong."""
         return not self.findings
 
     def entries(self) -> Iterator[np.ndarray]:
-        """Yield what `entries_of` returns, some thousand leaves at a time, in order of keys."""
+        """Yield what `entries_of` returns for the sound leaves, 1,024 at a time, in order of keys."""
         for first in range(0, len(self.leaves), _LEAVES_AT_ONCE):
             some = self.leaves[first : first + _LEAVES_AT_ONCE]
             nodes, _ = read_nodes(self.file, some, are_leaves=True, integer_keys=self.name == FREE)
             yield entries_of(self.file, nodes)
 
     def values(self) -> Iterator[tuple[bytes, memoryview]]:
-        """Yield keys and values, in order of keys."""
+        """Yield (key, value) of the entries that are sound, in order of keys; values are not copied."""
         return chain.from_iterable(values_of(self.file, entries) for entries in self.entries())
 
 
 def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
-    """Return those nodes of leaves whose values are sound; `place` is where in the file each lies."""
+    """Return those nodes of leaf pages whose values are sound; `place` is the offset of the value in the
+    file, of a large one, too."""
     is_big = nodes["flags"] == BIG_VALUE
     if not is_big.any():
         return nodes
@@ -330,7 +339,7 @@ def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
 
 
 def values_of(file: PageFile, entries: np.ndarray) -> list[tuple[bytes, memoryview]]:
-    """Return the key and the value of each entry; values are not copied."""
+    """Return (key, value) of each entry of `entries_of`; values are views of the file."""
     columns, pages = entries[["key_bytes", "place", "length"]].tolist(), file.octets.data
     return [
         (octets[:size].tobytes(), pages[place : place + length])
@@ -339,7 +348,8 @@ def values_of(file: PageFile, entries: np.ndarray) -> list[tuple[bytes, memoryvi
 
 
 def _pages_of_sound(file: PageFile, big: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many pages large values have, and whether these are what they should be."""
+    """Return how many pages each large value has by its first page, and whether that and their number are as
+    they should be."""
     firsts, (needed, is_sound) = big["value_page"], pages_of_values(file, big)
     header = file.headers[np.where(is_sound, firsts, 0)]
     # A shorter value that took a longer one's place in the same commit keeps its pages.
@@ -364,7 +374,8 @@ class Walked:
 
 
 def walk_file(file: PageFile) -> Walked:
-    """Walk all trees of a file and account for every page."""
+    """Walk all trees of a file, and account for every page. Returns what was found; damage is in `findings`,
+    not raised. Lost and doubly used pages are looked for only where nothing else is wrong."""
     usage = Usage(file)
     wrong = [*wrong_numbers(file), *wrong_fields(file.octets, *metas_of(file.octets))]
     findings = list({finding.page: finding for finding in wrong}.values())
@@ -390,7 +401,8 @@ def walk_file(file: PageFile) -> Walked:
 
 
 def _account(usage: Usage) -> Iterator[Finding]:
-    """Report the pages that two trees take, and those that none has."""
+    """Yield a finding for the pages that are used twice, or used and free, and one for
+    those that are neither."""
     for pages, what in ((usage.used_twice(), "used twice"), (usage.lost(), "neither used nor free")):
         if len(pages):
             some = ", ".join(map(str, pages[:8].tolist()))
@@ -401,7 +413,9 @@ def _account(usage: Usage) -> Iterator[Finding]:
 def walk_tree(
     file: PageFile, name: str, record: DatabaseRecord, usage: Usage, levels: int | None = None
 ) -> Tree:
-    """Walk a tree (or so many levels, and no large value); its pages are taken from the account."""
+    """Walk a tree from its root, count its pages in `usage`, and return it with findings and sound leaves;
+    nothing is raised. `levels`: only so many levels from the root on, the leaves being the last, and no pages
+    of large values."""
     tree = Tree(file, name, record, np.empty(0, dtype=np.int64))
     if record.root == NO_PAGE or not record.depth:
         if (record.root, record.depth, record.entries) != (NO_PAGE, 0, 0):
@@ -423,7 +437,7 @@ def walk_tree(
 
 
 def _without(tree: Tree, level: np.ndarray, is_wrong: np.ndarray, message: str) -> np.ndarray:
-    """Note what is wrong with pages of a level, a finding each, and return the others."""
+    """Add a finding for each page of a level that is wrong, and return the others."""
     if not is_wrong.any():
         return level
     for page, first, end in level[is_wrong].tolist():
@@ -438,14 +452,16 @@ _NOT_ITS_OWN = "expected a page of the file that is used once, found one that is
 
 
 def _read_level(tree: Tree, level: np.ndarray, *, are_leaves: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Read pages of a level, asked for together: met one by one each that is missing would be waited for."""
+    """Return `read_nodes` of pages of a level, which are asked for together: one by one each that is missing
+    would be waited for."""
     places = _kernel.address(tree.file.octets) + level["page"] * tree.file.page_bytes
     _kernel.ask_for_pages(places.astype(np.uint64))
     return read_nodes(tree.file, level["page"], are_leaves=are_leaves, integer_keys=tree.name == FREE)
 
 
 def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
-    """Return the level below, and how many pages lead there."""
+    """Return the level below a level of branch pages, and how many of these are sound; what is wrong is left
+    out, and added to the findings."""
     level = _without(tree, level, ~usage.take(level["page"]), _NOT_ITS_OWN)
     nodes, is_sound = _read_level(tree, level, are_leaves=False)
     _without(tree, level, ~is_sound, "expected a branch page, found damage")
@@ -462,7 +478,9 @@ def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray
 def _sound_leaves(
     tree: Tree, level: np.ndarray, usage: Usage, *, reads_values: bool
 ) -> tuple[np.ndarray, int]:
-    """Return the sound leaves, and how many pages their large values take."""
+    """Return the numbers of those leaf pages that are sound, and how many pages their large values take; what
+    is wrong is added to the findings. `reads_values`: pages of large values are looked at and counted in
+    `usage`, else only required to lie in the file."""
     level = _without(tree, level, ~usage.take(level["page"]), _NOT_ITS_OWN)
     kept, total = [level["page"][:0]], 0
     for at in range(0, len(level), _LEAVES_AT_ONCE):
@@ -492,7 +510,7 @@ def _sound_leaves(
 
 
 def _are_names(tree: Tree, nodes: np.ndarray) -> np.ndarray:
-    """Return which nodes are names of databases."""
+    """Return for each node whether it is the name of a database: in the tree MAIN all but HEAD_KEY."""
     if tree.name != MAIN:
         return np.zeros(len(nodes), dtype=bool)
     is_name: np.ndarray = nodes["key"] != HEAD_KEY
@@ -500,14 +518,16 @@ def _are_names(tree: Tree, nodes: np.ndarray) -> np.ndarray:
 
 
 def _take_values(file: PageFile, big: np.ndarray, usage: Usage) -> tuple[np.ndarray, int]:
-    """Take the pages of large values; returns which are damaged, and how many pages the others take."""
+    """Count the pages of large values as used; returns which values are damaged, and how many
+    pages the others take."""
     counts, is_whole = _pages_of_sound(file, big)
     usage.take_runs(big["value_page"][is_whole], counts[is_whole])
     return ~is_whole, int(counts[is_whole].sum())
 
 
 def records_of(main: Tree, values: Iterable[tuple[bytes, memoryview]]) -> dict[str, DatabaseRecord]:
-    """Return the records of the databases by name, out of the values of their tree."""
+    """Return the records of the databases by name, from the (key, value) of the tree MAIN; an unknown,
+    damaged or missing one is left out, and added to the findings of `main`."""
     found: dict[str, DatabaseRecord] = {}
     for key, value in values:
         if key == HEAD_KEY:

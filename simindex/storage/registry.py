@@ -34,19 +34,21 @@ class Registry:
         self._has_hooks = self._is_held = False
 
     def add(self, environment: Environment) -> None:
-        """Let others find an environment."""
+        """Let other handles find an environment by its identity; the first one registers
+        the hooks of fork()."""
         if not self._has_hooks:
             self._has_hooks = True
             os.register_at_fork(before=self._pause, after_in_parent=self._go_on, after_in_child=self._forget)
         self.environments[environment.identity] = environment
 
     def close(self, environment: Environment) -> None:
-        """Close an environment that has no other user."""
+        """Close an environment at once, and forget it; the caller knows that it has no other user."""
         with self.lock:
             self._close(environment)
 
     def leave(self, environment: Environment, handle: object) -> None:
-        """Close an environment that no handle but this one uses, unless a call is under way in it."""
+        """Drop a handle from an environment, and close that where no other handle uses it and no call is
+        under way in it. One inherited through fork() stays open."""
         # Though nothing may refer to it now: a traceback that is kept would keep it open.
         with self.lock:
             environment.handles.discard(handle)
@@ -64,7 +66,8 @@ class Registry:
         environment.env.close()
 
     def close_inherited(self, identity: tuple[int, int], path: str) -> None:
-        """In a forked child: close the parent's environment of a file, for a process may open one only."""
+        """In a forked child: close the parent's environment of a file, if any, for a process may open one
+        only. Raises SimIndexError where a call was under way in it at the fork."""
         for environment, is_quiet in self.inherited:
             if environment.identity == identity:
                 if not is_quiet:

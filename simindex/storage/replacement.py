@@ -63,7 +63,8 @@ class NewFile:
         self._start_writing: Any = getattr(ctypes.CDLL(None), "sync_file_range", None)
 
     def commit(self, change: Callable[[WriteTransaction], Result]) -> Result:
-        """Run `change` in a transaction of the new file. No call may be open on this thread."""
+        """Run `change` in a transaction of the new file and return its result; the commit is not durable yet.
+        No call may be open on this thread."""
         try:
             with Call(self._environment), self._environment.env.begin(write=True) as txn:
                 result = change(WriteTransaction(txn, self._environment.databases))
@@ -73,14 +74,14 @@ class NewFile:
             raise translated(exc, self._data) from exc
 
     def _write_out(self) -> None:
-        """Let the system begin to write."""
+        """Ask the system to begin to write the file, where it can be asked, without waiting."""
         # At the end there would be all of it to wait for, and unwritten pages push out others.
         if self._start_writing is not None:
             with open(self._data, "rb") as data:
                 self._start_writing(data.fileno(), ctypes.c_int64(0), ctypes.c_int64(0), _START_WRITING)
 
     def finish(self) -> None:
-        """Make the file as long as its pages."""
+        """Lengthen the file to hold all its pages, free ones at its end too."""
         with Call(self._environment):
             needed, found = pages_bytes(self._environment.env), os.stat(self._data).st_size
         if found < needed:
@@ -94,8 +95,9 @@ def some_values(
     end: bytes | None = None,
     without: Container[bytes] = (),
 ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-    """Return (key, value) pairs up to the key `end`, as many as one transaction of copying takes, and the
-    key to go on from, ``None`` at the end."""
+    """Return (key, value) pairs with keys from `first` to before `end` (``None``: to the last), as many as
+    one transaction of copying takes, less those whose key is in `without`, so perhaps none; and the key to go
+    on from, ``None`` at the end."""
     # No loop in Python over each of millions of values: their number goes by the mean length.
     mean = txn.sizes()[database] // max(txn.count(database), 1)
     size = min(max(_PART_BYTES // max(mean, 1), 1), _PART_VALUES)
@@ -109,7 +111,8 @@ def some_values(
 
 
 def replace_file(store: Store, build: Callable[[NewFile], bool]) -> bool:
-    """Let a new file that `build` fills be the index, if that returns True; whether it did."""
+    """Build a new data file beside the old one by `build`, and where that returns True, make it durable and
+    let it be the index; else remove it, and the index is as before. Returns which."""
     new = os.path.join(store.path, COMPACT_FILE)
     try:
         with _translating(store.path):
@@ -129,7 +132,8 @@ def replace_file(store: Store, build: Callable[[NewFile], bool]) -> bool:
 
 @contextlib.contextmanager
 def new_file(folder: Path) -> Iterator[NewFile]:
-    """Build the data file of a new index, durable at the end of the block, in a folder of its own."""
+    """Create the data file of a new index in `folder`, which holds none, to be filled within the ``with``
+    block; durable at its end. Where the block raises, what was written stays."""
     with _translating(str(folder)):
         with _building(str(folder / DATA_FILE), DEFAULT_PERMISSIONS) as file:
             yield file
@@ -140,7 +144,7 @@ def new_file(folder: Path) -> Iterator[NewFile]:
 
 @contextlib.contextmanager
 def _building(data: str, permissions: int) -> Iterator[NewFile]:
-    """Build a data file for a ``with`` block."""
+    """Create a data file, registered so that calls may use it, for a ``with`` block; closed at its end."""
     with registry.lock:
         env = _open(data, permissions)
         environment = Environment(env, data, identity_of(data), writable=True)
@@ -171,7 +175,8 @@ def _open(data: str, permissions: int) -> lmdb.Environment:
 
 
 def _keep_owner(file: str, old: os.stat_result) -> None:
-    """Give a private file the owner, group and permissions of another."""
+    """Give a private file the owner, group and permissions of another as far as this user may; where not, it
+    grants no more than the other did."""
     # Who may not give it the group must not give its own group's members what the old one's had.
     mode = stat.S_IMODE(old.st_mode)
     try:

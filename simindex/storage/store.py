@@ -170,7 +170,8 @@ class Store:
             require_place(Path(self.path), mode, permissions)  # it may have been made meanwhile
 
     def _open_environment(self) -> Environment:
-        """Return the environment of the newest data file."""
+        """Open, or share, the environment of the newest data file, also where a compaction brings
+        a newer one meanwhile."""
         while True:
             data = data_file(self.path)
             try:
@@ -184,7 +185,8 @@ class Store:
                 registry.leave(environment, self)
 
     def _environment_of(self, data: str) -> Environment:
-        """Return the environment of a data file, which this process may have open already."""
+        """Return the environment of a data file with this handle in it: one that this process has open, or a
+        new one. A writer that opens one removes older data files."""
         with registry.lock:
             if os.path.exists(data):
                 identity = identity_of(data)
@@ -217,13 +219,14 @@ class Store:
                 raise
 
     def _use(self, environment: Environment) -> None:
-        """Go on with a data file."""
+        """Take an environment for that of this handle; the former one is not closed."""
         self.data = os.path.join(self.path, environment.name)
         self._last_page, self._has_renamed = -1, False
         self._environment = environment
 
     def _open_databases(self, environment: Environment, mode: Mode) -> bool:
-        """Open the databases of an environment, if that is still to be done; whether there are any."""
+        """Open the databases of an environment, unless they are; returns whether there are any. Raises
+        FileNotFoundError where there are none, and the mode makes no index."""
         if not environment.databases:
             environment.databases = databases_of(environment.env, self.path)
         if not environment.databases and mode in ("r", "r+"):
@@ -231,7 +234,9 @@ class Store:
         return bool(environment.databases)
 
     def _open_again(self, old: Environment) -> Environment:
-        """Go on with the newest data file, where `old` has ended or is not the newest any more."""
+        """Open the newest data file in place of `old`, which has ended or is not the newest any more,
+        and return its environment. Raises ClosedError for a forked writer, FormatError where another
+        index is there now."""
         if old.ended == INHERITED and self.writable:
             why = "this handle was inherited through fork() and belongs to the parent process"
             raise closed(self.path, f"{why}; open it again")
@@ -260,7 +265,8 @@ class Store:
         return self.environment()
 
     def known_by(self, key: bytes, value: bytes) -> None:
-        """Take note of a value (database "meta") that the file has and keeps."""
+        """Remember a key and value of the database "meta" that the index never changes: a file that is opened
+        later and has another value there is refused."""
         self._header = key, value
 
     def _require_same(self, environment: Environment) -> None:
@@ -276,7 +282,8 @@ class Store:
             ).located(self.path)
 
     def initialise(self, header_key: bytes, header: bytes, manifest: bytes) -> None:
-        """Create the databases with their first values, in one commit."""
+        """Create the databases with header and manifest in one commit, make it and the names of folder and
+        files durable, and write the second copy of the header."""
         environment = self.environment()
         try:
             with Call(environment), environment.env.begin(write=True) as txn:
@@ -294,7 +301,8 @@ class Store:
     # ---- life ----
 
     def environment(self) -> Environment:
-        """Return the environment. Raises ClosedError when the handle is closed, or a writer's was forked."""
+        """Return the environment, that of the newest data file where the handle's own has ended. Raises
+        ClosedError when the handle is closed, was a writer's before a fork, or its file was replaced."""
         environment = self._environment
         if environment is None:
             raise closed(self.path, "the index is closed; open it again")
@@ -309,12 +317,13 @@ class Store:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it is a writer's handle that was inherited through fork()."""
+        """Whether it is a writer's handle that was inherited through fork(), which cannot be used."""
         environment = self._environment
         return self.writable and environment is not None and environment.ended == INHERITED
 
     def close(self) -> None:
-        """Close the handle; the last one of a file, or the last call in it, closes its environment."""
+        """Close the handle, again without effect, and release the writer's lock; the last handle of a file,
+        or the last call in it, closes its environment."""
         # Interrupted anywhere, the handle is closed and the next writer is let in.
         environment = self._environment
         self.is_closed, self._environment = True, None
@@ -330,7 +339,7 @@ class Store:
                     self._lock.release()  # again, where Ctrl-C came on the way into it
 
     def __del__(self) -> None:
-        """Let the next writer in."""
+        """Release the lock of a writer that was not closed, with a ResourceWarning."""
         environment = getattr(self, "_environment", None)
         if environment is not None and self._lock is not None and environment.ended != INHERITED:
             self._lock.release()
@@ -340,7 +349,8 @@ class Store:
     # ---- reading ----
 
     def reading(self, *, buffers: bool = True) -> ReadTransaction:
-        """Return a read transaction, of views of the map or (cheaper for many small values) of copies."""
+        """Return a read transaction for a ``with`` block: of views of the map, or with `buffers` false of
+        copies, which is cheaper for many small values."""
         return ReadTransaction(self._begin_read, self.path, buffers)
 
     def refresh(self) -> None:
@@ -349,7 +359,8 @@ class Store:
         self._pins = {}
 
     def _begin_read(self, call: ReadTransaction, buffers: bool) -> lmdb.Transaction:
-        """Begin a call and its snapshot, of the newest data file unless the handle has a pinned one."""
+        """Begin a call, and return its transaction: the pinned one, or one of the newest data file; a new one
+        is pinned if the handle pins."""
         for attempt in range(6):
             pins = self._pins  # before the rest, for another thread may close or refresh meanwhile
             environment = self._environment
@@ -381,7 +392,8 @@ class Store:
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
 
     def _begin(self, environment: Environment, *, buffers: bool) -> lmdb.Transaction | None:
-        """Begin to read; ``None`` where a newer file has come beside this one."""
+        """Begin to read an environment; ``None`` where a newer file has come beside its own. Raises
+        ClosedError where its file was removed or replaced otherwise; the path is looked at once a second."""
         begin: Any = environment.env.begin  # its types tell views from copies; who uses them does not
         txn: lmdb.Transaction = begin(buffers=buffers)
         if not environment.databases:
@@ -404,12 +416,13 @@ class Store:
         return txn
 
     def _lose(self, environment: Environment) -> None:
-        """Give up a file that is not the one at the path any more. Raises ClosedError."""
+        """Mark an environment as ended, for its file is not the one at the path any
+        more. Always raises ClosedError."""
         environment.ended = f"{environment.missing} was replaced or removed while it was open"
         raise self._lost(environment)
 
     def require_in_place(self) -> None:
-        """Refuse to go on where no data file is at the path any more."""
+        """Raise ClosedError where no data file is at the path any more, as when the folder was renamed."""
         data = data_file(self.path)
         if not os.path.exists(data) and not is_older(data):  # a compaction may just have removed it
             raise closed(
@@ -421,11 +434,16 @@ class Store:
     # ---- writing ----
 
     def commit(self, change: Callable[[WriteTransaction], Result], only_frees_space: bool = False) -> Result:
-        """Run `change`, which may run again, in a write transaction and make it durable.
+        """Run `change`, which may run again, in a write transaction, make it durable, and return its result.
+
+        Where an error is raised, by `change` too, nothing is stored: ReadOnlyError through a reader's handle,
+        IndexFullError where the disk or `max_bytes` has no room.
 
         Args:
+            change: gets the transaction; called on this thread.
             only_frees_space: whether it stores nothing but what makes space free; only then it may use what
-                is kept of `max_bytes` for removals."""
+                is kept of `max_bytes` for removals.
+        """
         if not self.writable:
             raise read_only(self.path)
         if not only_frees_space:
@@ -458,7 +476,7 @@ class Store:
                         continue  # by another thread, since it was looked at
                     env = environment.env
                     with env.begin(write=True, buffers=True) as txn:
-                        pages, number = environment.pages or environment.look(txn), txn.id()
+                        pages, number = environment.pages or environment.find_pages(txn), txn.id()
                         at = number % META_PAGES * pages.page_bytes
                         older = bytes(pages.metas[at : at + META_BYTES])
                         if not environment.are_records_proven:
@@ -484,7 +502,8 @@ class Store:
                 raise translated(exc, self.path) from exc
 
     def _look_at_readers(self, environment: Environment, file_bytes: int) -> None:
-        """Free the slots of killed readers, and warn of a snapshot beside which the file grows and grows."""
+        """Free the slots of killed readers, log a disk that is nearly full, and warn, once, of a snapshot
+        beside which the file has grown by ten times its live bytes."""
         with Call(environment):
             # They pin pages until LMDB is made to look for them.
             freed = environment.env.reader_check()
@@ -519,7 +538,8 @@ class Store:
             self._is_short = is_short
 
     def _put_back(self, at: int, older: bytes) -> None:
-        """Write the meta page that a failed commit was about to write over as it was before."""
+        """Write a meta page back as it was before a commit that failed, where that changed it;
+        errors are passed over."""
         # Where that write fails, LMDB puts back the number alone, beside the roots of the commit
         # that failed (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose
         # number was damaged.
@@ -528,7 +548,8 @@ class Store:
                 os.pwrite(file.fileno(), older, at)
 
     def _lengthen_file(self, env: lmdb.Environment, file_bytes: int) -> None:
-        """Make the file, which was so long before the commit, hold all its pages, free ones too."""
+        """Make the file, of `file_bytes` before the commit, hold all its pages, free ones too;
+        errors are passed over."""
         last_page = env.info()["last_pgno"]
         if last_page == self._last_page:
             return
@@ -539,12 +560,13 @@ class Store:
             self._last_page = last_page
 
     def _free_pages_of_last_commits(self) -> None:
-        """Let LMDB have the pages that the last commits have freed: it uses them two commits later."""
+        """Make two commits of nothing, after which LMDB uses the pages that the last commits have freed."""
         for _ in range(2):
             self._commit(change_nothing, only_frees_space=True)
 
     def supersede(self, new: str) -> None:
-        """Let a data file that is whole and durable be the index from now on; readers open it at their next
+        """Let the data file at `new`, which is whole and durable, be the index: leave MOVED_KEY in the old
+        file, give the new one and its lock file their names, and open it. Readers open it at their next
         call."""
         environment = self.environment()
         self.commit(partial(WriteTransaction.put, database="meta", key=MOVED_KEY, value=b"1"), True)
@@ -555,18 +577,21 @@ class Store:
         self._open_again(environment)
 
     def require_room(self, needed: int) -> None:
-        """Refuse a compaction that has no room for a new file beside this one. Raises IndexFullError."""
+        """Check that a compaction can write `needed` bytes beside the data file. Raises
+        IndexFullError where not, ClosedError where the file is gone, FormatError where a link or the
+        like lies among the index's files."""
         self.require_in_place()
         require_plain_files(Path(self.path))
         require_room(self.path, max(os.stat(self.data).st_size, needed), needed)
 
     @property
     def waited_seconds(self) -> float:
-        """How long the opening has waited for another writer."""
+        """How long opening has waited for another writer; 0.0 for a reader."""
         return 0.0 if self._lock is None else self._lock.waited_seconds
 
     def snapshots(self) -> list[int]:
-        """Return the id of each snapshot of the newest data file that any process reads."""
+        """Return the id of each snapshot of the newest data file that a process reads now,
+        one for each reader."""
         while True:
             environment = self.environment()
             with Call(environment):
@@ -574,7 +599,7 @@ class Store:
                     return [environment.ids_from + number for number, _ in snapshots(environment.env)]
 
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
-        """Return sizes in bytes: of the file, of the pages in use and of each database."""
+        """Return sizes in bytes: `file_bytes`, `used_bytes` (pages in use), and of each database by name."""
         sizes, mapped = txn.sizes(), txn.mapped_file()
         file_bytes = os.stat(self.data).st_size if mapped is None else mapped.length()
         return {"file_bytes": file_bytes, "used_bytes": sum(sizes.values()), **sizes}
