@@ -24,9 +24,12 @@ class Selection:
     leave_out: str | None = None  # the real path of a folder to pass over
 
     def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadFileError]:
-        """Yield the path of each regular file of a folder, in order, folders by their name. A link to a file
-        counts as the file; a link to a folder is not followed, so there are no loops. `tally` counts these,
-        and what is hidden."""
+        """Yield the path of each regular file of a folder and the folders in it, by name, and a BadFileError
+        in place of a folder that cannot be read.
+
+        A link to a file counts as the file; a link to a folder is not followed, so there are no loops.
+        `tally` counts these, and what is hidden. Folders inside that are an index, and `leave_out`, are left
+        out."""
         tally = tally or Tally()
         ahead = [(folder, True)]
         while ahead:
@@ -55,14 +58,16 @@ class Selection:
                     ahead.append((entry.path, False))
 
     def total_bytes(self, folder: str) -> int:
-        """Return the bytes of all files that are taken. Looks at every one."""
+        """Return the bytes of all files of a folder that `files` yields. Looks at every one."""
         return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadFileError))
 
 
 def read(
     source: Source, selection: Selection, read_file: ReadFile, named_table: Callable[[str], bool]
 ) -> Iterator[Columns]:
-    """Yield the rows of each file of a folder; a file that `named_table` knows is counted as a table."""
+    """Yield the rows of each file of a folder, read by `read_file`, and a BadFileError, in columns of no
+    rows, in place of what cannot be read. Binary files are only counted, and so are files whose path
+    `named_table` takes for a table."""
     for file in selection.files(source.path, source.tally):
         if isinstance(file, BadFileError):
             yield Columns.without_rows(file)
@@ -80,13 +85,14 @@ def read(
 
 
 def unreadable(path: str, error: OSError) -> BadFileError:
-    """Return what is said of a file or folder that cannot be opened."""
+    """Return the error for a file or folder that cannot be opened."""
     what = "a link that leads nowhere: " if os.path.islink(path) and not os.path.exists(path) else ""
     return BadFileError(path, what + (error.strerror or str(error)))
 
 
 def _may_be_read(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a file, or a link that leads nowhere, which is said where it is opened."""
+    """Whether an entry is to be opened: a file, a link that leads nowhere, or what cannot be looked at; what
+    is wrong shows when it is opened."""
     try:
         return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))
     except OSError:

@@ -118,7 +118,11 @@ class Inputs:
             yield from some.rows()
 
     def columns(self) -> Iterator[Columns]:
-        """Yield the same rows in batches, the rows of a batch all from one input."""
+        """Yield the rows of all inputs in batches, in order, the rows of a batch all from one input.
+
+        Begins anew, and so does `tally`. What is no row is passed over or raised, as `on_bad_row` says.
+        Raises InputError at the end where nothing but such was found.
+        """
         self._bytes_done = num_rows = 0
         self._tally, self.first_texts = Tally(), []
         for place, path in enumerate(self._paths):
@@ -136,7 +140,8 @@ class Inputs:
 
     def head(self) -> Any:
         """Return the content of the first row, or of a table what names its columns, as if that were a row;
-        ``None`` where nothing has columns. It is known once the inputs were read, or they are read for it."""
+        ``None`` where there is none. Before an iteration the inputs are read up to their first row for it,
+        but not if standard input is among them."""
         if not self._heads and "-" not in self._paths:
             next((some for some in copy(self).columns() if some.keys), None)
         return self._heads[0] if self._heads else None
@@ -153,7 +158,8 @@ class Inputs:
         return found
 
     def in_silence(self) -> Inputs:
-        """Return the same inputs, which pass over what these do, and tell nothing."""
+        """Return the same inputs, which pass over bad rows without a call where these pass over them, and
+        raise where these do."""
         return copy(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -187,12 +193,13 @@ class Inputs:
         return keys, documents
 
     def has_lines(self, path: str) -> bool:
-        """Whether an input is a file of this machine with a row a line."""
+        """Whether one of the inputs is a file of this machine that is read as JSON lines."""
         is_file = path != "-" and not is_remote(path) and os.path.isfile(path)
         return is_file and self._formats[path] == "jsonl"
 
     def has_plain_lines(self, path: str) -> bool:
-        """Whether an input has lines as they stand, so that it can be read from any line on."""
+        """Whether one of the inputs is such a file and not compressed, so that it can be read from any line
+        on."""
         return without_packing(path) == path and self.has_lines(path)
 
     @property
@@ -212,7 +219,8 @@ class Inputs:
         return self._bytes_done + (0 if source is None else source.bytes_read)
 
     def total_bytes(self) -> int | None:
-        """Return the bytes of all inputs, or ``None`` if one of them is a pipe. Looks at every file."""
+        """Return the bytes of all inputs as they lie on disk; ``None`` if one is a pipe, or its server does
+        not say. Looks at every file."""
         total = 0
         for path in self._paths:
             is_folder = path != "-" and os.path.isdir(path)
@@ -230,7 +238,9 @@ class Inputs:
         return Source(path, self._limits, self._tally, extent, self._heads)
 
     def _format_of(self, path: str) -> str:
-        """Return the format of an input; one that is missing, or cannot be read here, is refused."""
+        """Return the name of an input's format. Raises FileNotFoundError where it is missing,
+        MissingPackageError, and InputError for a folder that is an index and for standard input of a format
+        that needs a file."""
         is_stdin, is_folder = path == "-", path != "-" and os.path.isdir(path)
         name = self._format or ("jsonl" if is_stdin else "text" if is_folder else _named_format(path))
         _require_modules(name, path)
@@ -247,7 +257,9 @@ class Inputs:
         return name
 
     def _sound(self, source: Source) -> Iterator[Columns]:
-        """Yield the rows of a source; what is none is passed over, or raised: here, and nowhere else."""
+        """Yield the rows of a source. What is no row is raised if there is no `on_bad_row`, else counted in
+        the tally and handed to it: here, and nowhere else. Raises FileNotFoundError where the file is
+        missing."""
         _require_there(source.path)  # again, for a node may not see it
         for some in self._read(source):
             if some.keys:
@@ -282,7 +294,8 @@ def pass_over(_: object) -> None:
 def _as_far_as_it_goes(
     read: Callable[[Source, Fields], Iterator[Columns]], fields: Fields, source: Source
 ) -> Iterator[Columns]:
-    """Yield the rows of a file, and behind them why it cannot be read on."""
+    """Yield the rows of a file; where it cannot be read on, last come columns of no rows with a BadFileError.
+    Raises InputError only where a connection fails."""
     try:
         yield from read(source, fields)
     except InputError as exc:
@@ -306,7 +319,8 @@ def _require_modules(name: str, path: str) -> None:
 
 
 def _named_format(path: str) -> str:
-    """Return the format that a file's name says."""
+    """Return the name of the format that a file's suffix says, also before that of its compression; "text" of
+    any other."""
     name = (remote.name_of(path) if is_remote(path) else path).lower()
     if os.path.splitext(name)[1] in SUFFIXES:
         return SUFFIXES[os.path.splitext(name)[1]]

@@ -36,7 +36,8 @@ class BadFileError(BadRowError):
 
     @classmethod
     def of(cls, error: InputError) -> BadFileError:
-        """Return what a reader has raised as an error of this kind."""
+        """Return an error with the same place and reason that is a BadFileError; one that is stays as it
+        is."""
         return error if isinstance(error, BadFileError) else cls(*error.args)
 
 
@@ -45,7 +46,7 @@ class NoTextError(BadFileError):
 
 
 def sound(rows: Iterable[T | BadRowError]) -> Iterator[T]:
-    """Yield rows, or lines; the first that is none is raised."""
+    """Yield the rows, or lines, unchanged up to the first BadRowError among them, which is raised."""
     for row in rows:
         if isinstance(row, BadRowError):
             raise row
@@ -59,7 +60,8 @@ _FORMS = {
 
 
 def parse_fingerprint(value: object, base: int = 16) -> int:
-    """Return a fingerprint, 0..2**64-1, from an integer of 64 bits, signed or not, or from its digits.
+    """Return a fingerprint, 0..2**64-1, from an integer of 64 bits, signed or not, or from its digits to
+    this base, 16 (with or without 0x) or 10. Raises ValueError for anything else.
 
     >>> parse_fingerprint("00000000000000ff"), parse_fingerprint(-1) == parse_fingerprint("f" * 16)
     (255, True)
@@ -147,7 +149,8 @@ class Fields:
     whole_rows: bool = False  # whether the content of a row of Parquet has all columns, not only the wanted
 
     def row(self, name: str, number: int, values: dict[str, Any]) -> Row | BadRowError:
-        """Return the row of these values, whose place is ``name:number``.
+        """Return the row of these fields, or, not raised, a BadRowError that names ``name:number`` where they
+        make none.
 
         >>> print(Fields().row("a.jsonl", 4, {"id": 8}))
         a.jsonl:4: expected a field 'text', found ['id']; --text-field names another

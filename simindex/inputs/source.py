@@ -68,7 +68,8 @@ class Limits:
         set_int(self, "row", 1, _MOST)
 
     def refusal(self, what: str) -> str:
-        """Return why something that takes too much memory is refused."""
+        """Return the words of an error for what is over a limit: of `what` "a page" and "a window" their own,
+        of anything else that of a row."""
         size = _size({"a page": self.page, "a window": self.window}.get(what, self.row))
         return f"expected {what} of at most {size}, found more"
 
@@ -165,7 +166,8 @@ class Source:
         return self.path if is_remote(self.path) else tidy_path(self.name)
 
     def total_bytes(self) -> int | None:
-        """Return the bytes of the file, or ``None`` where they are unknown, as with a pipe."""
+        """Return the bytes of the file as it lies there; ``None`` where they are unknown, as of a pipe or
+        standard input, and 0 of a file of this machine that is missing."""
         if self.path == "-":
             return None
         if is_remote(self.path):
@@ -178,7 +180,8 @@ class Source:
 
     @contextmanager
     def lines(self) -> Iterator[Lines]:
-        """Open the file for the length of the block; gives its lines, decompressed and in UTF-8."""
+        """Open the file for the length of the block; gives its lines, decompressed. Whether they are UTF-8 is
+        not looked at."""
         with Stream(self.path, self.limits.window) as stream:
             try:
                 yield Lines(self, stream)
@@ -190,12 +193,17 @@ class Source:
         return Source(path, self.limits, self.tally, heads=self._heads)
 
     def take_head(self, content: Any) -> None:
-        """Take note of what names columns, as the content of a row (see `Columns`): the first counts."""
+        """Keep what names columns, as the content of a row (see `Columns`), as the head of all inputs, unless
+        there is one already or it is ``None``."""
         if not self._heads and content is not None:
             self._heads.append(content)
 
     def whole(self) -> bytes:
-        """Return the whole file, decompressed and in UTF-8; raises InputError where it is no such text."""
+        """Return the content of the whole file, decompressed and without a byte order mark.
+
+        Raises NoTextError where it begins like a packed file or has a zero byte in its first 256 KiB, and
+        InputError where it is over the limit on a row or cannot be read. Other bytes may not be UTF-8.
+        """
         with self.lines() as lines:
             try:
                 content = self._whole(lines.stream)
@@ -220,7 +228,8 @@ class Source:
         return b"".join(pieces)
 
     def _require_text(self, begin: bytes) -> None:
-        """Refuse a file that begins with something binary."""
+        """Raise NoTextError where these first bytes of a file are those of a packed file or have a zero
+        byte."""
         packing = next((name for mark, name in _BEGINS_OF_PACKED if begin.startswith(mark)), None)
         if packing is not None:
             unpacked = f"{', '.join(PACKINGS[:-1])} and {PACKINGS[-1]}"
@@ -263,8 +272,9 @@ class Lines:
                 yield line
 
     def groups(self) -> Iterator[list[bytes] | BadRowError]:
-        """Yield the same lines in lists, which is faster than one at a time; `number` is the number of the
-        newest line."""
+        """Yield the lines of the input in lists of up to about 256 KiB, each with its end, and a
+        `BadRowError` in place of a line over the limit. `number` is then that of the last line yielded, from
+        1."""
         for piece in self.pieces(GROUP_BYTES):
             if isinstance(piece, BadRowError):
                 self.number += 1
@@ -275,8 +285,9 @@ class Lines:
                 yield lines
 
     def pieces(self, size: int) -> Iterator[bytes | BadRowError]:
-        """Yield up to `size` bytes of whole lines at a time, of a long line more; the last line of a file may
-        have no end. `number` stays what it is."""
+        """Yield the lines joined, up to `size` bytes of whole lines at a time, of a long line more, and a
+        `BadRowError` in place of a line over the limit. The last line of a file may have no end. `number`
+        is not changed. Raises InputError where the file cannot be read on."""
         source, stream, rest, room = self._source, self.stream, b"", self.limits.row
         size = max(1, min(size, room // 2))
         longest = min(_PIECE, max(0, room - size))
@@ -299,11 +310,13 @@ class Lines:
             yield rest
 
     def _unreadable(self, error: Exception) -> InputError:
-        """Return what is said of an error of gzip, zlib or zstd; each raises its own."""
+        """Return the InputError for an error of gzip, zlib, lzma or zstd, each of which raises its own."""
         beyond = f" beyond line {self.number:,}" if self.number else ""
         return InputError(self._name, (f"cannot be read{beyond}: ", _why(error, self.limits)))
 
     def _long_line(self, first: bytes) -> bytes | BadRowError:
+        """Read the rest of a line that begins with `first`; returns the line, or an error where it is over
+        the limit, and then the rest is read and dropped."""
         readline = self.stream.file.readline
         pieces, size, piece = [first], len(first), first
         while not piece.endswith(b"\n") and size <= self.limits.row and (piece := readline(_PIECE)):
@@ -345,11 +358,11 @@ class Columns(NamedTuple):
 
     @classmethod
     def without_rows(cls, error: BadRowError | None) -> Columns:
-        """Return no rows, and what stands in their place and is none."""
+        """Return columns of no rows, with the error of what stands there in place of a row, if any."""
         return cls([], [], [], [], [], error)
 
     def rows(self) -> Iterator[Row]:
-        """Return the rows one by one."""
+        """Return an iterator of the rows, each with its key, document, and metadata or ``None``."""
         return map(Row, self.keys, self.documents, self.metadata or repeat(None))
 
 
@@ -358,7 +371,8 @@ Found = tuple[int, Any, dict[str, Any] | BadRowError]
 
 
 def gathered(rows: Iterable[Found], name: str, fields: Fields) -> Iterator[Columns]:
-    """Yield the rows of an input as columns; those before what cannot be read on, too."""
+    """Gather the rows of an input, in order, to `Columns` of up to 256 rows or 1 MiB; see `columns_of`. Where
+    `rows` raises, the rows before come out first."""
 
     def num_bytes(found: Found) -> int:
         return bytes_of(found[2].get(fields.document)) if isinstance(found[2], dict) else 0
@@ -370,7 +384,9 @@ def gathered(rows: Iterable[Found], name: str, fields: Fields) -> Iterator[Colum
 def columns_of(
     name: str, fields: Fields, numbers: Sequence[int], contents: Sequence[Any], values: Sequence[Any]
 ) -> Iterator[Columns]:
-    """Yield rows as columns; `values`: what each has, or why it is none, or ``None`` for an empty line."""
+    """Yield rows as `Columns`, in order. `values`: the fields of each, a BadRowError where it is no row, or
+    ``None`` for an empty line, which is left out. What is no row, or has fields that make none, ends its
+    columns and is their `error`."""
     if (usual := fields.usual(name, numbers, values)) is not None:
         keys, documents, metadata = usual
         yield Columns([name] * len(keys), list(numbers), keys, documents, list(contents), None, metadata)

@@ -35,7 +35,8 @@ def without_packing(path: str) -> str:
 
 
 def require_unpacker(path: str) -> Any:
-    """Return the module that decompresses a file; ``None`` if it is not compressed."""
+    """Return the module that decompresses a file, by the end of its name; ``None`` if it is not compressed.
+    Raises MissingPackageError where the one for .zst is not installed."""
     packing = _packing(path)
     if packing == ".zst":
         return optional_module(ZSTD_MODULE, f"{path}: reading .zst", package="backports.zstd")
@@ -86,7 +87,8 @@ class _Chunks(io.RawIOBase):
 
 
 def _unpacked(file: _Counted, new_part: Callable[[], Any], padding: bytes) -> Iterator[bytes]:
-    """Yield the decompressed content of all parts of a .zst or .xz file, as the consumer asks for it."""
+    """Yield the decompressed content of all parts of a .zst or .xz file, as the consumer asks for it. Raises
+    EOFError where the last part has no end; `padding` may stand between parts."""
     rest = b""
     while rest := rest or file.read(_UNPACK_BYTES):
         if not (rest := rest.lstrip(padding) if padding else rest):

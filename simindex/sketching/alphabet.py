@@ -78,7 +78,7 @@ def ranges(name: str) -> list[tuple[int, int]]:
 
 
 def as_ranges(codes: Iterable[int]) -> list[tuple[int, int]]:
-    """Return ascending code points as (first, last) of each range, both inclusive."""
+    """Return ascending code points, one at least, as (first, last) of each range, both inclusive."""
     found = np.fromiter(codes, np.int64)
     ends = np.flatnonzero(np.diff(found, append=NUM_CODES + 1) > 1)
     begins = np.append(0, ends[:-1] + 1)

@@ -36,11 +36,13 @@ class ShingleRow:
         self.ascending = numbers[self.order]
 
     def places_of(self, ascending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the occurrences of numbers begin in `order`, and where they end."""
+        """Return for each number where in `order` its occurrences begin, and their exclusive end; both are
+        equal where it does not occur."""
         return self.ascending.searchsorted(ascending), self.ascending.searchsorted(ascending, "right")
 
     def shared_with(self, other: ShingleRow) -> np.ndarray:
-        """Return the places, ascending, of the numbers that the other row, a short one, has, too."""
+        """Return the indices in this row, ascending, at which a number stands that the other row has, too; -1
+        is never shared. The other row should be the short one: it is searched for in this one."""
         is_first = np.diff(other.ascending, prepend=-1) != 0
         firsts, ends = self.places_of(other.ascending[is_first])
         counts = ends - firsts

@@ -136,7 +136,8 @@ class OwnShingles:
         self._bits = np.frombuffer(packed, dtype=np.uint64).reshape(-1, _BITS // 64)
 
     def may_reach(self, a: np.ndarray, b: np.ndarray, threshold: float) -> np.ndarray:
-        """Return which pairs of documents, by their doc ids, may be so similar without what is common."""
+        """Return for each pair of doc ids (a[i], b[i]) whether the documents may have at least this
+        similarity without what is common; bool, true of a pair with a document of which nothing is known."""
         left, right = self._doc_ids.searchsorted(a), self._doc_ids.searchsorted(b)
         doc_ids = np.append(self._doc_ids, np.uint64(2**64 - 1))
         are_known = (doc_ids[left] == a) & (doc_ids[right] == b)

@@ -91,7 +91,8 @@ def _no_document(found: str, remedy: str) -> TypeError:
 
 
 def _elements(array: np.ndarray) -> list[Any]:
-    """Return the elements of an array of integers or strings; uint64 is what hash values come in."""
+    """Return the elements of an array of integers or strings of one dimension. Raises ArgumentTypeError for
+    another one, and for uint64, in which signatures and hashes come."""
     found = f"a NumPy array of {array.ndim} dimensions and {array.dtype}"
     if array.dtype == np.uint64:
         raise _no_document(
@@ -108,7 +109,8 @@ def _elements(array: np.ndarray) -> list[Any]:
 
 
 def _refuse_texts(strings: list[Any], shingles: Shingles) -> None:
-    """Refuse a list of whole texts, which is many documents, or the paragraphs of one."""
+    """Raise ArgumentTypeError for a list of whole texts, which is many documents, or the paragraphs of one; a
+    list of anything but strings passes."""
     if not strings or set(map(type, strings)) != {str}:
         return
     size = shingles.size * (_CHARACTERS_A_WORD if isinstance(shingles, WordShingles) else 1)

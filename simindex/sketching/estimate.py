@@ -74,7 +74,7 @@ def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep:
 
 
 def share_held(a: np.ndarray, b: np.ndarray, keep: int) -> float:
-    """Return which share of the shingles of a document another one has, by kept hashes of both.
+    """Return which share of the shingles of document `a` document `b` has, by kept hashes of both.
 
     Exact where both kept fewer than `keep`, else of the hashes below the least bound; of none it is 0.
     """

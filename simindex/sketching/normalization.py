@@ -20,7 +20,7 @@ Edit = tuple[int, int, str]
 
 @cache  # both are asked for with every single text
 def edited_by(shingles: Shingles) -> tuple[str, ...]:
-    """Return the steps that `edits` has, in order."""
+    """Return the steps of `shingles` that edit a text, in order: all but "casefold" and "whitespace"."""
     return tuple(step for step in shingles.normalize if step in _EDITS or step in _MAPPINGS)
 
 
@@ -50,7 +50,7 @@ def prepare(text: str, shingles: Shingles) -> str:
 
 
 def edits(text: str, step: str) -> Iterator[Edit]:
-    """Return what a step replaces."""
+    """Yield the edits of a step in a text, ascending; one may put in what stands there."""
     mapping = _MAPPINGS.get(step)
     return _by_pieces(text, mapping) if mapping else _EDITS[step](text)
 
@@ -89,7 +89,7 @@ def _number() -> re.Pattern[str]:
 
 @cache
 def _signs() -> re.Pattern[str]:
-    """Runs of characters of no class."""
+    """Return the pattern of a run of characters of no class, like punctuation."""
     none = b"[\0\x40\x80\xc0]+"  # of whatever folding
     runs = (run.span() for run in re.finditer(none, alphabet.class_table()))
     below, above = _brackets((first, last - 1) for first, last in runs)

@@ -140,6 +140,7 @@ def sample_of_hashes(hashes: np.ndarray, one_in: int) -> Sample:
 
 
 def all_hashes(hashes: np.ndarray) -> np.ndarray:
-    """Return the hashes that a sample of one in one has of these: uint64, ascending, each once."""
+    """Return all hashes of shingles mixed, as a sample of one in one has them: uint64, ascending, each
+    once."""
     counts = np.empty(2, dtype=np.uint32)
     return np.frombuffer(_kernel.sample_hashes(hashes, 1, counts), dtype=np.uint64)

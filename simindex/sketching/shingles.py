@@ -46,6 +46,8 @@ def kernel_tables(shingles: Shingles) -> tuple[bytes, np.ndarray, bytes]:
 def shingles_of(text: str, shingles: Shingles) -> list[str]:
     """Return the shingles of a text in order, repeats included, for people: sketching makes no strings.
 
+    A text of fewer tokens than a shingle has is one shingle of all of them; one without any has none.
+
     >>> shingles_of("The cat sat. The cat sat!", WordShingles(3))
     ['the cat sat', 'cat sat the', 'sat the cat', 'the cat sat']
     """
@@ -77,7 +79,8 @@ def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray
 
 
 def document_hashes(document: Any, shingles: Shingles, seed: int) -> np.ndarray:
-    """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included."""
+    """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included; of
+    a mapping as `weighted_hashes` has them. Raises ArgumentTypeError for a Sketch, and as `shingles_in`."""
     if isinstance(document, Sketch):
         raise ArgumentTypeError("document", "a text or ready shingles", "a Sketch, which has neither")
     if isinstance(document, str):
@@ -91,8 +94,8 @@ def weighted_hashes(weighted: Mapping[Any, float], seed: int) -> tuple[np.ndarra
     """Return (hashes, weights) of weighted shingles, ordered by hash and weight; weight 0 is left out.
 
     uint64 and float64. The order makes the sums of a fingerprint the same, to the last bit, whatever that of
-    the mapping.
-    """
+    the mapping. Raises ArgumentTypeError for weights that are no numbers, ValueError for one that is
+    negative, infinite or NaN."""
     hashes = ready_hashes(weighted.keys(), seed)
     weights = np.array(list(weighted.values()))
     if weights.size and weights.dtype.kind not in "iufb":

@@ -279,7 +279,8 @@ class Sketch:
 
 
 def require_alike(held: int, coming: int) -> None:
-    """Refuse sketches of documents beside rows that others made: no estimate between the two would be right.
+    """Raise ConfigMismatchError where sketches of documents would stand beside rows that others made: no
+    estimate between the two would be right.
 
     Both are as `SketchBatch.sources`: of an index, and of what is to be stored or compared.
     """
@@ -348,7 +349,8 @@ class SketchBatch(Sequence[Sketch]):
         self.samples: Samples | None = None
 
     def taken(self, places: Sequence[int]) -> SketchBatch:
-        """Return the sketches at some places, in that order."""
+        """Return a batch of the sketches at these indices, in that order; `sources` and `origin` stay those
+        of the whole batch."""
         taken = SketchBatch(0, self.num_perm, self.kept is not None, self.origin)
         taken.words, taken.present = self.words[places], self.present[places]
         taken.fingerprints, taken.num_shingles = self.fingerprints[places], self.num_shingles[places]
@@ -380,7 +382,8 @@ class SketchBatch(Sequence[Sketch]):
 
     @classmethod
     def joined(cls, batches: Sequence[SketchBatch]) -> SketchBatch:
-        """Return one batch of several batches of the same configuration, in their order."""
+        """Return one batch of several of the same configuration, in their order, one at least. It has an
+        `origin` if all have the same, and samples if all have some."""
         first, origins = batches[0], {batch.origin for batch in batches}
         origin = first.origin if len(origins) == 1 else None
         joined = cls(0, first.num_perm, first.kept is not None, origin)

@@ -152,7 +152,8 @@ class Sketcher:
         return SketchBatch.joined(parts).taken(order.tolist())
 
     def takes_whole(self, batch: SketchBatch) -> bool:
-        """Whether sketches of a batch are just what this makes, so that none needs a look of its own."""
+        """Whether all sketches of a batch are as this sketcher makes them, so that the arrays can be used as
+        they are. Never where this configuration keeps or samples shingles."""
         config = self.config
         is_bare = not (config.keep_shingles or config.containment) and batch.kept is None
         has_halves = HAS_SIGNATURE * bool(config.num_perm) | HAS_FINGERPRINT * bool(config.simhash)
@@ -237,7 +238,9 @@ class Sketcher:
         return batch
 
     def _of_sketches(self, sketches: list[Sketch]) -> SketchBatch:
-        """Take ready sketches into a batch, as far as this configuration has use for them."""
+        """Return ready sketches as a batch, with the halves, kept and sampled shingles that this
+        configuration has. Raises ConfigMismatchError for one of other settings, ArgumentValueError for one of
+        another number of rows, and as `_take_brought`."""
         config, batch = self.config, self._empty(len(sketches), 0)
         origins = {sketch.origin for sketch in sketches}
         if origins - {None, self.origin}:
@@ -272,7 +275,8 @@ class Sketcher:
         return batch
 
     def _take_brought(self, sketches: list[Sketch], batch: SketchBatch) -> None:
-        """Take note of sketches that were made elsewhere, which must have what is compared."""
+        """Mark the batch as one of rows brought in, if one of these sketches, made elsewhere, has some.
+        Raises ArgumentValueError for a sketch with neither half that this configuration compares."""
         config = self.config
         for sketch in sketches:
             if config.num_perm and sketch.num_perm:
@@ -287,7 +291,7 @@ class Sketcher:
 
 
 def all_shingles(config: Config, texts: list[Any]) -> Samples:
-    """Return all distinct shingles of texts, as samples of one in one."""
+    """Return the mixed hashes of all distinct shingles of each text, as samples of one in one."""
     every = Config(config.shingles, num_perm=8, simhash=None, seed=config.seed, containment=1)
     samples = Sketcher(every).sketch_list(texts).samples
     assert samples is not None

@@ -39,7 +39,8 @@ class Tokens(NamedTuple):
     size: int
 
     def span(self, first: int, count: int) -> tuple[int, int, int]:
-        """Return (start, end, tokens) of so many shingles from one on; a text may be shorter than one."""
+        """Return (start, end, number of tokens) of `count` shingles from the shingle `first` on, as positions
+        in the original text; a text of fewer tokens than a shingle is one shingle."""
         end = min(first + count - 1 + self.size, len(self.ends))
         return int(self.starts[first]), int(self.ends[end - 1]), end - first
 
@@ -116,7 +117,8 @@ def shingle_numbers(texts: Sequence[np.ndarray], size: int) -> list[np.ndarray]:
 
 
 def _run_numbers(tokens: np.ndarray, bound: int, size: int) -> np.ndarray:
-    """Return a number for each run of `size` of the tokens, which are below `bound`."""
+    """Return a number for each run of `size` of the tokens, which are below `bound`: equal for equal runs
+    alone, size - 1 fewer numbers than tokens."""
     numbers, most, length = tokens, bound, 1
     for bit in f"{size:b}"[1:]:
         numbers, most = _followed_by(numbers[:-length], most, numbers[length:], most)
@@ -128,7 +130,9 @@ def _run_numbers(tokens: np.ndarray, bound: int, size: int) -> np.ndarray:
 
 
 def _followed_by(left: np.ndarray, most: int, right: np.ndarray, bound: int) -> tuple[np.ndarray, int]:
-    """Return a number for each pair, and their bound; numbered anew first where that is more than 62 bits."""
+    """Return a number for each pair (left[i], right[i]), equal for equal pairs alone, and a bound above all.
+    The left are below `most`, the right below `bound`; both are numbered anew where pairs need over 62
+    bits."""
     if most * bound >= 2**62:
         left, right = (
             np.unique(numbers, return_inverse=True)[1].astype(np.int64) for numbers in (left, right)
@@ -186,7 +190,8 @@ def _places_in(known: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _normalised(text: str, shingles: Shingles) -> _Aligned:
-    """Apply all steps but white space; a lone surrogate is U+FFFD."""
+    """Return the code points of a text after all steps but that of white space; a lone surrogate is
+    U+FFFD."""
     text, starts, ends = _prepared(text, edited_by(shingles))
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint32)
     codes[(codes >= 0xD800) & (codes < 0xE000)] = 0xFFFD

@@ -21,8 +21,13 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source,
 
 
 def read(source: Source, fields: Fields, delimiter: str | None = None) -> Iterator[Found]:
-    """Yield the rows of a source of CSV, whose header says what stands between its cells; see
-    `delimiter_of`."""
+    """Yield (number of the line in which it ends, `Cells`, values by column) of each row of a source of CSV,
+    or (number, ``None``, BadRowError) of what is none. Empty lines are left out. Without a delimiter the
+    header says it; see `delimiter_of`.
+
+    Raises BadRowError where the header cannot be parsed, and InputError where it is not UTF-8 or a column is
+    missing, or twice there.
+    """
     parser = _parser()
     with source.lines() as lines:
         feed = _Feed(lines, source.name)
@@ -69,7 +74,7 @@ def delimiter_of(header: str) -> str:
 
 
 def _bad_row(source: Source, feed: _Feed, error: Exception) -> BadRowError:
-    """Return what is said of an error of the parser."""
+    """Return the BadRowError for an error of the parser."""
     reason = f"{error}{feed.since()}"
     if reason.startswith("new-line character"):
         reason = "expected rows that end in a line feed, found a carriage return alone, as of an old Mac"
@@ -113,13 +118,14 @@ class _Feed:
         self.begin_row()
 
     def first_line(self) -> str:
-        """Return the first line, which is handed over all the same; of one over a limit nothing."""
+        """Return the first line as text; the parser gets it all the same. "" of no line, or of one over the
+        limit."""
         line = next(self._iterator, b"")
         self._iterator = chain([line] if line else [], self._iterator)
         return "" if isinstance(line, BadRowError) else line.decode("utf-8", "replace")
 
     def begin_row(self) -> None:
-        """Take note that the next line begins a row."""
+        """Drop the lines of the row before: the next line begins a row."""
         self._row = bytearray()  # not a list: lines may be short, and each would be an object
         self._end_of_first = 0
         self._first = self.number + 1
@@ -130,7 +136,7 @@ class _Feed:
         return bytes(self._row)
 
     def read_again(self) -> None:
-        """Hand over once more the lines of the newest row behind its first."""
+        """Hand over once more all lines of the newest row but its first, if it has others."""
         rest = self._row[self._end_of_first :]
         if rest:
             self._ahead = io.BytesIO(rest + self._ahead.read())
@@ -160,7 +166,8 @@ class _Feed:
         return line.decode("utf-8", "surrogateescape")
 
     def since(self) -> str:
-        """Return where the newest row began, if in another line than the newest."""
+        """Return the end of an error message that says in which line the newest row began; "" where it has
+        one line."""
         if self.number <= self._first:
             return ""
         return f"; the row began in line {self._first:,}: is a quote not closed?"

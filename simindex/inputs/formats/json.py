@@ -14,8 +14,9 @@ _REMEDY = "--format jsonl takes an object a line, --format text the file as one 
 
 
 def read(source: Source, _fields: Fields) -> Iterator[Found]:
-    """Yield the rows of a file with an array of objects, or one object, each with the place ``name:number``,
-    from 1."""
+    """Yield (number from 1, object, object) of each row of a file with an array of objects, or one object; or
+    (number, ``None``, BadRowError) of what is no object. Raises BadRowError where the file is no JSON,
+    InputError where it is neither an array nor an object."""
     import orjson
 
     content = source.whole()
@@ -41,7 +42,7 @@ def read(source: Source, _fields: Fields) -> Iterator[Found]:
 
 
 def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRowError:
-    """Return the error of what is no JSON, or of another encoding."""
+    """Return the BadRowError of what is no JSON: it says `expected`, or that the bytes are not UTF-8."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -89,7 +90,8 @@ def _may_be_rounded(value: Any) -> bool:
 
 
 def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
-    """Yield the rows of a source of JSON lines."""
+    """Yield the rows of a source of JSON lines in columns; empty lines are left out, and what is no row ends
+    its columns and is their error."""
     with source.lines() as lines:
         for some in lines.groups():
             if isinstance(some, BadRowError):
@@ -105,8 +107,8 @@ def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
 def values_of(
     source: Source, numbers: Sequence[int], lines: Sequence[bytes], *, has_metadata: bool = False
 ) -> list[Any]:
-    """Return the object of each line, or why it has none; ``None`` where it is empty. Integers over 64 bits,
-    of which no key or document consists, may be rounded without `has_metadata`."""
+    """Return for each line its object, a BadRowError where it has none, or ``None`` where it is empty.
+    Integers over 64 bits, of which no key or document consists, may be rounded without `has_metadata`."""
     import orjson
 
     try:

@@ -24,7 +24,10 @@ _BUFFER_BYTES = 1 << 20
 
 
 def read(source: Source, fields: Fields) -> Iterator[Found]:
-    """Yield the rows of a Parquet file."""
+    """Yield (number from 1, `BatchRow`, values by column) of each row of a Parquet file, or (number,
+    ``None``, BadRowError) of one with a cell over the limit or a text that is not UTF-8. Raises InputError
+    where a column is missing, or twice there, or the file cannot be read on; of a remote file
+    UnreachableError."""
     from pyarrow import parquet
 
     number = 0

@@ -19,8 +19,8 @@ def read(source: Source, _fields: Fields) -> Iterator[Columns]:
 
 
 def text_of(source: Source) -> str:
-    """Return the text of a source; bytes that are not UTF-8 become U+FFFD. Raises as
-    `Source.whole`."""
+    """Return the text of a source; bytes that are not UTF-8 become U+FFFD, and its tally counts it as mended
+    then. Raises as `Source.whole`."""
     content = source.whole()
     try:
         try:
@@ -33,7 +33,8 @@ def text_of(source: Source) -> str:
 
 
 def read_text(path: str, limits: Limits | None = None) -> str:
-    """Return the text of a file, or of standard input for "-"; see `text_of`."""
+    """Return the text of a file, or of standard input for "-"; see `text_of`. Raises InputError where it is
+    packed or binary."""
     try:
         return text_of(Source(path, limits))
     except NoTextError as exc:  # no other can be read in its place

@@ -28,8 +28,13 @@ MODULES = ("warcio.archiveiterator", *web_page.MODULES)
 
 
 def read(source: Source, fields: Fields) -> Iterator[Found]:
-    """Yield the pages of an archive: responses of status 200 to 299 with HTML or plain text, and texts that
-    were made of some before (records "conversion", as .wet files have). Other records are counted."""
+    """Yield (number of the record from 1, values, values) of each page of an archive, or (number, ``None``,
+    BadRowError) of one that cannot be read.
+
+    Pages are responses of status 200 to 299 with HTML or plain text, and texts that were made of some before
+    (records "conversion", as .wet files have); other records, and pages without text, are counted in the
+    tally. The values are the fields of the key, the URL, and of the text, then date and content_type. Raises
+    InputError where the archive cannot be read on."""
     from warcio.archiveiterator import ArchiveIterator
 
     number = 0
@@ -68,7 +73,8 @@ def _next(archive: Any, guarded: _Guarded) -> Any:
 
 
 def _require_length(archive: Any, record: Any) -> None:
-    """Refuse a record that does not begin where the one before ended, or does not say how long it is."""
+    """Raise ValueError where a record does not begin at the end of the one before, EOFError where its head
+    does not say how long it is."""
     if archive.err_count:
         raise ValueError("expected an empty line behind a record, found other bytes")
     if not (record.rec_headers.get_header("Content-Length") or "").strip().isdigit():
@@ -76,14 +82,15 @@ def _require_length(archive: Any, record: Any) -> None:
 
 
 def _read_http_head(archive: Any, record: Any) -> None:
-    """Read the head of a response. warcio would take an archive that ends there for one that ends."""
+    """Read the HTTP head of a response into ``record.http_headers``; nothing of another record. Reading it,
+    warcio itself would take an archive that breaks off there for one that ends."""
     url = record.rec_headers.get_header("WARC-Target-URI") or ""
     if record.rec_type == "response" and record.length and url.startswith(("http:", "https:")):
         record.http_headers = archive.loader.http_parser.parse(record.raw_stream)
 
 
 def _require_whole(record: Any) -> None:
-    """Read a record to its end, and refuse one that has none."""
+    """Read a record to its end. Raises EOFError where the archive ends before it."""
     deque(_pieces(record.raw_stream), maxlen=0)
     missing = getattr(record.raw_stream, "limit", 0)
     if missing > 0:
@@ -91,7 +98,8 @@ def _require_whole(record: Any) -> None:
 
 
 def _page(source: Source, number: int, record: Any) -> dict[str, Any] | BadRowError | None:
-    """Return the fields of a page; ``None`` where a record is none, or one without text."""
+    """Return the fields of a page; ``None`` where a record is no page, or one without text, and a BadRowError
+    for a page that is over the limit or cannot be unpacked or read."""
     head, http = record.rec_headers, record.http_headers
     url = head.get_header("WARC-Target-URI")
     is_text = record.rec_type == "conversion"
@@ -143,7 +151,7 @@ def _pieces(stream: Any) -> Iterator[bytes]:
 
 
 def _values(headers: Any, name: str) -> list[str]:
-    """Return the values of a header that lists them, in order."""
+    """Return the values of a header that lists them, in order; without such a header one empty value."""
     lists = [value for header, value in headers.headers if header.lower() == name]
     return [value.strip() for value in ",".join(lists).split(",")]
 

@@ -74,7 +74,7 @@ def unpack(content: bytes, coding: str, size: int) -> bytes:
 
 
 def up_to(pieces: Iterator[bytes], size: int) -> bytes:
-    """Return the first `size` bytes of what comes in pieces."""
+    """Return the first `size` bytes of what comes in pieces, all if they are fewer; reads no further."""
     found: list[bytes] = []
     for piece in pieces:
         found.append(piece[:size])
@@ -85,7 +85,8 @@ def up_to(pieces: Iterator[bytes], size: int) -> bytes:
 
 
 def _gzip(content: bytes) -> Iterator[bytes]:
-    """Bytes behind the packed ones are passed over."""
+    """Yield what gzip has packed, of all members. An end that is cut off is no error, and bytes behind the
+    last member are left out."""
     file, member = io.BytesIO(content), zlib.decompressobj(_GZIP)
     while rest := file.read(_INFLATE_BYTES):
         while rest:
@@ -107,7 +108,8 @@ def _zstd(content: bytes) -> Iterator[bytes]:
 
 
 def _deflate(content: bytes) -> Iterator[bytes]:
-    """With the two bytes of zlib before it, or without, as servers have always sent it, too."""
+    """Yield what deflate has packed: with the two bytes of zlib before it, or without, as servers have always
+    sent it, too. Raises ValueError for bytes behind the latter: text can begin like them."""
     is_zlib = True
     try:
         zlib.decompressobj().decompress(content[:2])
@@ -117,7 +119,7 @@ def _deflate(content: bytes) -> Iterator[bytes]:
     for at in range(0, len(content), _INFLATE_BYTES):
         yield stream.decompress(content[at : at + _INFLATE_BYTES])
         if stream.unused_data and not is_zlib:
-            raise ValueError("its packed bytes end before its last byte")  # text can begin like them
+            raise ValueError("its packed bytes end before its last byte")
         if stream.eof:
             return
 
@@ -141,14 +143,17 @@ _PIECES: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 
 
 def charset_of(parameters: str) -> str | None:
-    """Return the label of an encoding in the parameters of a Content-Type."""
+    """Return the label of an encoding in the parameters of a Content-Type; ``None`` where they have none."""
     found = _CHARSET.search(parameters)
     return None if found is None else found[1]
 
 
 def text_of(content: bytes, label: str | None, is_html: bool) -> str:
-    """Return the text of an unpacked page, of HTML the main text, as browsers read it: the label of the head
-    of a response goes before that of the page, and a byte order mark before both."""
+    """Return the text of an unpacked page, of HTML the main text, with line feeds and no space at its ends.
+
+    It is decoded as browsers do: a byte order mark goes before `label`, the encoding in the head of a
+    response, and that before the page's own; without any it is guessed. Raises ValueError for an encoding
+    that browsers refuse."""
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
