@@ -57,6 +57,12 @@ def test_columns_and_types_stay_and_the_job_can_be_gone_on_with(tmp_path: Path) 
     assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
 
 
+def test_broken_off_call_that_cannot_be_resumed_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        deduplicate(enumerate(TEXTS), tmp_path / "out.parquet", progress=stopping_at(160))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_lines_become_a_table_and_other_columns_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here"}\n')
     deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet")

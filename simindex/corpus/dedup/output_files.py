@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
@@ -77,8 +78,10 @@ class Writing(NamedTuple):
         return removed, documents
 
     def drop_partials(self) -> None:
-        """Delete the temporary file of each output that has one; files that have their names stay."""
+        """Delete the temporary file of each output, and the folder of parts of a Parquet one; files that have
+        their names stay."""
         for path in self.files.values():
+            shutil.rmtree(temporary(path) + ".parts", ignore_errors=True)
             if os.path.exists(temporary(path)):
                 os.remove(temporary(path))
 
