@@ -138,7 +138,8 @@ _NO_TABLES = {
 
 
 def _refuse(value: object, named: list[str]) -> None:
-    """Refuse what is nearly a table, and names of columns where there is no table with columns."""
+    """Raise TypeError for what is nearly a table, and for names of columns where there is no table with
+    columns; else do nothing."""
     name = _name_of(value)
     if name in _NO_TABLES:
         raise TypeError(f"found a {name}, and {_NO_TABLES[name]}")

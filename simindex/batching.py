@@ -47,8 +47,9 @@ def in_parts(
     *,
     keeps_rest: bool = False,
 ) -> Iterator[Part[T]]:
-    """Yield the values in parts of up to `size`, fewer where these take `most_bytes`. `num_bytes` must not
-    raise; `keeps_rest`: values behind the last whole part are a part, too, where `values` raises then."""
+    """Yield the values in parts of up to `size`, fewer where these take `most_bytes`; no values, no part.
+    `num_bytes` must not raise; `keeps_rest`: values behind the last whole part are a part, too, where
+    `values` raises then."""
     iterator, most_bytes = iter(values), PART_BYTES if most_bytes is None else most_bytes
     while True:
         part: list[T] = []
@@ -81,7 +82,7 @@ def bytes_of(value: object) -> int:
 
 
 def bytes_of_item(item: Any) -> int:
-    """Return about what (key, document) or (key, document, metadata) takes; of anything else, 0."""
+    """Return about what document and metadata of (key, document[, metadata]) take; of anything else, 0."""
     try:
         return sum(map(bytes_of, item[1:3]))
     except (TypeError, LookupError):
@@ -112,14 +113,16 @@ Result = TypeVar("Result")
 
 
 def num_workers(workers: int | None) -> int:
-    """Return how many threads to use; ``None``: the cores that this process may run on."""
+    """Return how many threads to use; ``None``: the cores that this process may run on. Raises TypeError or
+    ValueError for what is no number of 1 or more."""
     if workers is None:
         return num_cores()
     return require_int("workers", workers, 1)
 
 
 def _surely(waiting: Callable[[], object]) -> None:
-    """Wait for work in the making, however often Ctrl-C comes: what it works on goes away behind."""
+    """Call `waiting` until it returns, anew after each Ctrl-C, the last of which is raised then: what the
+    work uses goes away behind."""
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:
@@ -143,7 +146,8 @@ def in_order(
     with the iterator.
 
     At most workers + ready parts are taken ahead of the consumer, fewer where these have `AHEAD_BYTES`. Where
-    `parts` or a call raises, the results before it are yielded first. What keeps Python's lock is done here.
+    `parts` or a call raises, the results before it are yielded first. Parts that `is_python` names keep
+    Python's lock, so the consumer's thread works on them.
     """
     from concurrent.futures import ThreadPoolExecutor
 

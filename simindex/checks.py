@@ -12,8 +12,8 @@ from simindex.errors import ArgumentTypeError, ArgumentValueError
 def require_int(
     name: str, value: object, low: int, high: int | None = None, *, multiple: int = 1, remark: str = ""
 ) -> int:
-    """Return a value as an int; refuse what is none of at least `low`, and at most `high` if there is one, or
-    no multiple.
+    """Return a value as an int. Raise ArgumentTypeError for what is none, and ArgumentValueError for one
+    below `low`, above `high` if there is one, or no multiple.
 
     NumPy's integers are some. True and False are none, nor is one of a subclass, which may compare as it
     likes.
@@ -30,12 +30,13 @@ def require_int(
 
 
 def set_int(of: object, name: str, low: int, high: int | None = None, *, multiple: int = 1) -> None:
-    """Let a field of a frozen dataclass be an int, as `require_int` returns it."""
+    """Replace a field of a frozen dataclass by the int that `require_int` returns for it."""
     object.__setattr__(of, name, require_int(name, getattr(of, name), low, high, multiple=multiple))
 
 
 def local_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """Return the path of a folder, with a leading ``~`` as the home folder; refuse an address."""
+    """Return the path of a folder, with a leading ``~`` as the home folder; a path of bytes as it is. Raises
+    ArgumentValueError for an address, an empty path, ":memory:" and a name that is not UTF-8."""
     text = os.fspath(path)
     if not isinstance(text, str):
         return path  # of bytes: refused where a folder is made of it
@@ -60,14 +61,15 @@ def _require_number(name: str, value: object, expected: str = "a number") -> flo
 
 
 def require_share(name: str, value: object, *, zero: bool = False) -> None:
-    """Refuse what is no number in (0, 1], or in [0, 1] with `zero`."""
+    """Raise ArgumentTypeError or ArgumentValueError for what is no number in (0, 1], or in [0, 1] with
+    `zero`."""
     number = _require_number(name, value)
     if not (0 <= number <= 1 if zero else 0 < number <= 1):
         raise ArgumentValueError(name, f"a number in {'[' if zero else '('}0, 1]", repr(value))
 
 
 def require_ignorable(value: object, name: str = "ignore_common") -> None:
-    """Refuse a share that is no number between 0 and 1."""
+    """Raise ArgumentTypeError or ArgumentValueError for a share that is no number above 0 and below 1."""
     if not 0 < _require_number(name, value) < 1:
         raise ArgumentValueError(name, "a share between 0 and 1", value)
 
@@ -85,7 +87,7 @@ def require_callable(name: str, value: object) -> None:
 
 
 def require_word(name: str, value: object, words: Sequence[str]) -> None:
-    """Refuse what is none of some words, of which there are two or more."""
+    """Raise ArgumentValueError for what is none of some words, of which there are two or more."""
     if value not in words:
         *others, last = (f'"{word}"' for word in words)
         raise ArgumentValueError(name, f"{', '.join(others)} or {last}", repr(value))
@@ -97,7 +99,8 @@ def require_conflict(on_conflict: object) -> None:
 
 
 def require_many(call: str, name: str, argument: object, instead: str) -> None:
-    """Refuse what is one thing, or iterates over something else, where many are expected."""
+    """Raise TypeError for what is one thing (a text, bytes), a mapping, a data frame or an asynchronous
+    iterator, where an iterable of many is expected."""
     if type(argument) is list:
         return  # nearly always, and looking at the rest takes a tenth of a query
     require_synchronous(name, argument)
@@ -116,7 +119,8 @@ _FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "dask")
 
 
 def frame_library(value: object) -> str | None:
-    """Return the library of data frames that a value's class is of: importing one to see takes long."""
+    """Return the library of data frames that a value's class is of, ``None``: of none. It goes by names, for
+    importing one to see takes long."""
     modules = {base.__module__.partition(".")[0] for base in type(value).__mro__}
     return next((library for library in _FRAME_LIBRARIES if library in modules), None)
 

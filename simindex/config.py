@@ -51,7 +51,8 @@ the similarity, and `Config.short_texts` finds what these settings do not."""
 
 
 def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return the named steps in the order of application, each once."""
+    """Return the named steps in the order of application, each once; of a text, those between spaces or
+    commas. Raises ArgumentValueError for an unknown one."""
     if value is None:
         return ()
     names = value.replace(",", " ").split() if isinstance(value, str) else list(value)
@@ -319,7 +320,7 @@ def _shingles_from_dict(stored: dict[str, Any]) -> Any:
 
 
 def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, object]]:
-    """Return each field in which two configurations differ, with both values."""
+    """Return {field: (first value, second value)} of the fields in which two configurations differ."""
     pairs = {name: (value, getattr(other, name)) for name, value in vars(one).items()}
     return {name: (first, second) for name, (first, second) in pairs.items() if first != second}
 
@@ -330,7 +331,8 @@ def both_values(differing: dict[str, tuple[object, object]], words: str = "{} an
 
 
 def require_equal(stored: Config, wanted: Config) -> None:
-    """Raise ConfigMismatchError, naming each differing field with both values, unless equal."""
+    """Raise ConfigMismatchError, naming each differing field with both values, unless equal; a wanted seed of
+    "random" equals any."""
     if wanted.seed == "random":
         wanted = replace(wanted, seed=stored.seed)
     if differing := differing_fields(stored, wanted):

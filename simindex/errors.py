@@ -87,7 +87,7 @@ def _said(part: object, word: Callable[[object], str]) -> str:
 
 
 def joined(between: str, parts: Iterable[object]) -> tuple[object, ...]:
-    """Return the parts of a list in a message, with a text between two of them."""
+    """Return the parts of a list in a message, as one tuple, with a text between each two of them."""
     return tuple(part for each in parts for part in (between, each))[1:]
 
 
@@ -332,7 +332,8 @@ class MissingPackageError(SimIndexError, ModuleNotFoundError):
 
 
 def optional_module(name: str, purpose: str, package: str = "") -> Any:
-    """Import a module of a package that simindex does not require, or say how to get it for a `purpose`."""
+    """Import a module of a package that simindex does not require, and return it. Raises MissingPackageError,
+    which says how to get it for a `purpose`."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:

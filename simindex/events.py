@@ -60,7 +60,8 @@ class Counts:
     _logged_at: float = -_QUIET_SECONDS
 
     def note_truncated(self, path: str, answers: int) -> None:
-        """Count answers that may lack matches, and log how many there were since the last event."""
+        """Count answers that may lack matches, and log, once a minute at most, how many there were since the
+        last event."""
         self.truncated += answers
         now = time.monotonic()
         if now - self._logged_at >= _QUIET_SECONDS:

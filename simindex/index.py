@@ -251,7 +251,8 @@ class Index:
         return table(f"simindex {self.path}", (), [], note=self._summary())
 
     def _summary(self) -> str:
-        """Say how much there is; what cannot be read says why, for a repr must not raise."""
+        """Return how many documents there are and their size; what cannot be read says why, for a repr must
+        not raise."""
         try:
             with self._store.reading() as txn:
                 documents, figures = self._reader.view(txn).num_documents, self._store.figures(txn)
@@ -1478,7 +1479,7 @@ class Index:
         return self._walk(take_fingerprints)
 
     def stats(self) -> Stats:
-        """Return counts, sizes and what the settings give; see `Stats`."""
+        """Return counts, sizes and what the settings give, of the committed state; see `Stats`."""
         with self._store.reading() as txn:
             manifest, figures = self._reader.view(txn).manifest, self._store.figures(txn)
             shingles = usual_shingles(txn, manifest)
@@ -1532,7 +1533,8 @@ _NO_TABLES = list, chain, GeneratorType, KeyedSketches
 def rows_of(
     call: str, items: Iterable[tuple[Any, ...]] | Table, key: str | None, text: str | None, columns: Any
 ) -> Iterable[tuple[Any, ...]]:
-    """Return the items of a call, with a table's rows in its place; what is surely no table as it is."""
+    """Return the items of a call, with a table's rows in its place; what is surely no table as it is. Raises
+    TypeError for what is no iterable of many, and as `keyed_documents`."""
     if type(items) in _NO_TABLES and key is text is columns is None:
         return items  # type: ignore[return-value] # it is one of those
     rows = keyed_documents(items, key, text, columns)

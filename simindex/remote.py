@@ -109,7 +109,7 @@ def info(path: str) -> dict[str, Any]:
 
 
 def num_bytes(path: str) -> int | None:
-    """Return the size of a file, or ``None`` if its server does not tell."""
+    """Return the size of a file, or ``None`` if its server does not tell. Raises as `info`."""
     size = info(path).get("size")
     return None if size is None else int(size)
 
@@ -147,7 +147,8 @@ def fitting(path: str) -> list[str]:
 
 
 def opened(path: str) -> BinaryIO:
-    """Open a file to be read from its beginning to its stated size; an earlier end is an error."""
+    """Open a file to be read from its beginning to its stated size, if it has one; an earlier end raises
+    BrokenOffError. The file tells its position, and does not seek."""
     size = num_bytes(path)
     system, inner = place_of(path)
     with naming(path):

@@ -40,7 +40,7 @@ def sync(file: int) -> None:
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Make new names in a folder durable."""
+    """Make new names in a folder durable; one that may not be read is passed by."""
     with contextlib.suppress(PermissionError):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -77,6 +77,6 @@ def whole_file(path: str, permissions: int | None = None) -> Iterator[IO[bytes]]
 
 
 def read_at_random(file: int) -> None:
-    """Ask the system not to read ahead of reads of a file."""
+    """Ask the system not to read ahead of reads of a file; where it has no such call, nothing is done."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)

@@ -24,8 +24,9 @@ PAIRS = 1 << 20
 def edges_of_runs(
     keys: np.ndarray, numbers: np.ndarray, sizes: np.ndarray, plan: PairPlan
 ) -> Iterator[np.ndarray]:
-    """Yield, as edges, the pairs of entries that share a run of two or more; where runs are of fingerprints,
-    only the pairs that are near."""
+    """Yield, as edges in no order, the pairs of entries that share a run; where runs are of fingerprints,
+    only the pairs that are near. `sizes` are those of the runs, two or more entries each, which lie one after
+    the other."""
     begins = np.cumsum(sizes) - sizes
     distance = 1
     while len(begins):
@@ -48,8 +49,8 @@ def places_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def verified(
     source: Tables, plan: PairPlan, bands: int, edges: Iterator[np.ndarray], pairs: int = PAIRS
 ) -> Iterator[np.ndarray]:
-    """Yield the pairs that agree in enough rows, PAIR_ROW, of ascending edges that may come several times;
-    `bands`: the columns that are band words."""
+    """Yield the pairs that agree in enough rows, PAIR_ROW, each once, of ascending edges that may come
+    several times; their distance is filled in, and cuts nothing. `bands`: the columns that are band words."""
     waiting, count = [np.empty(0, dtype=np.uint64)], 0
     newest = None
     for some in edges:

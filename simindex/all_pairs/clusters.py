@@ -100,9 +100,9 @@ class Clusters(SnapshotIterator[list[Key]]):
 def group(
     count: int, linkage: Linkage, edges: Iterator[tuple[np.ndarray, bool]], memory_bytes: int
 ) -> Forest:
-    """Return the components or stars that edges make of the numbers below a count; with the edges comes
-    whether their ends are copies, which come before other pairs. What does not fit into memory_bytes lies on
-    the disk."""
+    """Return the components or stars that edges make of the numbers below a count, those that are in no edge
+    by themselves; with the edges comes whether their ends are copies, which come before other pairs. What
+    does not fit into memory_bytes lies on the disk meanwhile."""
     forest = Forest(count)
     with SortedEdges(memory_bytes) as waiting:
         for some, are_copies in edges:
@@ -155,7 +155,8 @@ class Cluster(Results[Key]):
 
 def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster:
     """Return the documents that are reached from one by way of matches, itself among them; `limit`: those
-    that are fewest steps away."""
+    that are fewest steps away. `truncated` where there are more, or a query met a bound. Raises KeyError for
+    a key that is not stored."""
     doc_id, record = view.find_stored(key)
     members = {doc_id: record.key}
     asked = _Asked(view, query)
@@ -184,8 +185,9 @@ class _Asked:
         self._sketches = set[tuple[bytes, int, int, bytes | None]]()
 
     def is_new(self, doc_id: int, record: StoredRecord) -> bool:
-        """Take note of a document, by the doc id that its sketch is stored under, then by the sketch:
-        documents are not stored as copies where shingles are kept."""
+        """Whether the matches of this document's sketch were not asked for yet; they count as asked for from
+        now on. It is known by the doc id that it is stored under, then by the sketch: documents are not
+        stored as copies where shingles are kept."""
         owner = doc_id if record.leader is None else record.leader
         if owner in self._doc_ids:
             return False
@@ -199,7 +201,8 @@ class _Asked:
 
 
 def _matches_of(view: View, doc_id: int, record: StoredRecord, query: Query) -> Matches:
-    """Return the matches of a stored document without itself."""
+    """Return the matches of a stored document without itself; one that lacks kept shingles is compared by its
+    rows."""
     batch = view.sketch_batch(doc_id, record)
     if isinstance(query, BandQuery) and view.scheme.config.keep_shingles and record.kept is None:
         query = query._replace(exact=False)  # as where it is a match: by its rows
@@ -207,7 +210,7 @@ def _matches_of(view: View, doc_id: int, record: StoredRecord, query: Query) -> 
 
 
 def _documents(view: View, keys: list[Key]) -> list[tuple[int, StoredRecord]]:
-    """Return (doc id, record) of stored keys, in their order."""
+    """Return (doc id, record) of those of the keys that are stored, in their order."""
     encoded = [encode_key(key) for key in keys]
     found = view.find_keys(encoded, key_hashes(encoded)) if encoded else {}
     return [found[place] for place in sorted(found)]

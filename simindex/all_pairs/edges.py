@@ -43,7 +43,7 @@ def ends_of(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def edges_without(edges: Iterator[np.ndarray], known: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield the edges that are not among others; both ascend."""
+    """Yield the edges that are not among others, with an array, maybe an empty one, for each; both ascend."""
     others = np.empty(0, dtype=np.uint64)
     for some in edges:
         left = some[~np.isin(some, others)]
@@ -83,8 +83,8 @@ class Forest:
             found = above
 
     def groups(self) -> Iterator[tuple[np.ndarray, bool]]:
-        """Yield the groups of two or more in the order of their first members, once: (members, is_last),
-        uint32, ascending; a large one comes in parts."""
+        """Yield the groups of two or more in the order of their first members: (members, is_last), uint32,
+        ascending; a large one comes in parts, the last of which is `is_last`. The forest is used up."""
         _kernel.make_circles(self._links)
         cursor, room = np.zeros(2, dtype=np.uint64), np.empty(_ROOM, dtype=np.uint64)
         while count := _kernel.next_members(self._links, cursor, room):
@@ -123,7 +123,8 @@ class SortedEdges:
         return self._ends[-1]
 
     def add(self, edges: np.ndarray) -> None:
-        """Take some edges, uint64."""
+        """Take some edges; what does not fit into the memory goes, sorted, to the file. Raises IndexFullError
+        or DiskError where that cannot be written."""
         first = 0
         while first < len(edges):
             some = edges[first : first + self._capacity - self._num_held]

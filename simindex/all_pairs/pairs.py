@@ -120,7 +120,8 @@ def pairs_of(
     progress: Callable[[int, int], object] | None,
     where: Filter | None = None,
 ) -> Pairs:
-    """Return the pairs of the newest commit, in a handle of their own."""
+    """Return the pairs of the newest commit, in a handle of their own, which pins it; none is looked for yet.
+    `where` is applied at once, to all records."""
     hashes = None if texts is None else _TextHashes(texts, scheme.config, memory_bytes)
     own = PinnedTables(store.environment().folder, scheme=scheme)
     try:
@@ -216,14 +217,14 @@ class Pairs(SnapshotIterator[Pair]):
         return +sizes
 
     def _passing(self, where: Filter | None) -> Iterator[list[tuple[int, StoredRecord]]]:
-        """Yield (doc id, record) of the documents that pass, some at a time."""
+        """Yield lists of (doc id, record) of the documents that pass, ascending; a list may be empty."""
         walk = Walk()
         while found := self.read(lambda view: walk.part(view, _AT_ONCE)):
             yield [each for each in found if where is None or where.passes(each[1].metadata)]
 
     def _leave_out_others(self, where: Filter) -> None:
-        """Let documents that do not pass count as removed: their sketches are left out, or are those of
-        copies alone."""
+        """Change `ranks` so that documents that do not pass count as removed: `dead` are sketches of which
+        none of the documents passes, `orphaned` those of which copies alone pass."""
         ranks = self.ranks
         own, leaders = np.zeros_like(ranks.dead), np.zeros_like(ranks.dead)
         led = [np.empty(0, dtype=np.uint32)]
@@ -237,7 +238,7 @@ class Pairs(SnapshotIterator[Pair]):
         ranks.orphaned = shared[own[shared >> 3] >> (shared & 7).astype(np.uint8) & 1 == 0]
 
     def read(self, look: Callable[[View], _T]) -> _T:
-        """Return what is to be seen in the snapshot. Raises SimIndexError where it is gone."""
+        """Return look(view), of a view of the snapshot. Raises SimIndexError where that is gone."""
         return self._pinned.read(look)
 
     # ---- from tables to pairs of sketches ----
@@ -302,7 +303,8 @@ class Pairs(SnapshotIterator[Pair]):
         self.done = end
 
     def _aged(self, table: int, first: int, end: int, capacity: int, left_out: np.ndarray) -> Iterator[Piece]:
-        """Yield the entries of a range, those of one key by the oldest live document of each."""
+        """Yield the entries of a range by ascending key, those of one key by the age of the oldest live
+        document that has the sketch."""
         orphaned, ages, bits = self._orphaned
         if not len(orphaned):
             return self._pinned.pieces(table, first, end, capacity, left_out)
@@ -313,8 +315,9 @@ class Pairs(SnapshotIterator[Pair]):
 
     @cached_property
     def _orphaned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The ranks of removed documents whose sketch copies have, those of the oldest of these, and a bit
-        for each."""
+        """Return (the ranks of removed documents whose sketch live copies have, the rank of the oldest such
+        copy of each, a bitmap with a bit set for each of the former). Raises CorruptIndexError where one has
+        no live copy."""
         doc_ids, bits = self.ranks.doc_ids(self.ranks.orphaned).tolist(), np.zeros_like(self.ranks.dead)
         live = self.read(lambda view: [self._documents_with(view, doc_id, 1) for doc_id in doc_ids])
         if not all(live):
@@ -326,7 +329,7 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _unite(self, key: int) -> Iterator[Iterable[_Found]]:
         """Leave out sketches that equal an older one, which stands for both from here on; yield the pairs of
-        their documents whose first word is `key` or more.
+        their documents whose first word is `key` or more. Does nothing where kept shingles or texts decide.
 
         An insert looks at few sketches of one first word, so that not all that are equal are copies.
         """
@@ -353,7 +356,9 @@ class Pairs(SnapshotIterator[Pair]):
         return found
 
     def _stored_copies(self) -> Iterator[Iterable[_Found]]:
-        """Yield each document that is stored as a copy with the first live one of its group, or with all."""
+        """Yield, some at a time, the pairs of each document that is stored as a copy: with the first live
+        document of its group, or with all before it where `copies` is "all". Groups that are left out have
+        none."""
         every, agree = self._plan.copies == "all", self._config.num_perm or NO_VALUE
         before, members = -1, list[int]()
 
@@ -385,7 +390,7 @@ class Pairs(SnapshotIterator[Pair]):
         return reaching
 
     def _columns_of(self, rows: np.ndarray) -> Iterator[list[int]]:
-        """Yield the columns of PAIR_ROW, by doc ids in place of ranks."""
+        """Yield four lists of PAIR_ROW: a and b, as doc ids in place of ranks, agree and distance."""
         yield from (self.ranks.doc_ids(rows[side]).tolist() for side in ("a", "b"))
         yield from (rows[name].tolist() for name in ("agree", "distance"))
 
@@ -416,7 +421,8 @@ class Pairs(SnapshotIterator[Pair]):
     def _looked_up(
         self, found: Iterator[_Found], expanded: Iterator[_Found], view: View
     ) -> tuple[list[_Candidate], Iterator[_Found], bool]:
-        """Return the next pairs, what is left of the last one's expansion, and whether all are used up."""
+        """Return the next pairs that are similar enough, some 1,000 at most, what is left of the last one's
+        expansion, and whether all are used up."""
         pairs: list[_Candidate] = []
         for _ in range(_AT_ONCE):
             while (row := next(expanded, None)) is None:
@@ -430,14 +436,15 @@ class Pairs(SnapshotIterator[Pair]):
         return pairs, expanded, False
 
     def _expanded(self, view: View, found: _Found) -> Iterator[_Found]:
-        """Return the pairs of documents of two sketches."""
+        """Return the pairs of the live documents of two sketches, or this one itself where it is of documents
+        already."""
         if found.is_group:
             return iter((found,))
         both = product(self._live(view, found.a), self._live(view, found.b))
         return (found._replace(a=a, b=b) for a, b in both)
 
     def _live(self, view: View, doc_id: int) -> Sequence[int]:
-        """Return the live documents of a sketch, or the first one."""
+        """Return the live documents of a sketch, with `copies` "first" the first alone."""
         if doc_id in self._united:
             return self._united[doc_id]
         if not view.has_copies:
@@ -452,7 +459,7 @@ class Pairs(SnapshotIterator[Pair]):
         return live
 
     def _documents_with(self, view: View, doc_id: int, limit: int) -> list[int]:
-        """Return the live documents of a sketch that pass."""
+        """Return the live documents of a sketch that pass, up to `limit`."""
         if self._where is None:
             return [document for document, _ in view.documents_with(doc_id, limit)]
         found = view.documents_with(doc_id, EVERY)
@@ -473,7 +480,8 @@ class Pairs(SnapshotIterator[Pair]):
         return found
 
     def _pair(self, view: View, found: _Found) -> _Candidate | None:
-        """Return the pair of two documents; ``None`` where it is less similar than is asked for."""
+        """Return the pair of two documents, and whether they are equal as far as is known; ``None`` where it
+        is less similar than is asked for, or one was removed."""
         first, second = sorted((found.a, found.b))
         a, b = self._document(view, first), self._document(view, second)
         if a is None or b is None:

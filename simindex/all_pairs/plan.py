@@ -148,7 +148,8 @@ def _by_rows(scheme: Scheme, threshold: float, recall: float | None, kept: bool,
 
 
 def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
-    """Return what finds all pairs within a Hamming distance."""
+    """Return what finds all pairs within a Hamming distance; the masks are of bits of an unpermuted
+    fingerprint."""
     plan = scheme.plan
     single = np.uint64(1) << np.arange(FINGERPRINT_BITS, dtype=np.uint64)
     masks = [
@@ -160,7 +161,8 @@ def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
 
 
 def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
-    """Return (first, end) of a range of keys: the `place`-th of `count`, cut where prefixes change.
+    """Return the first key and the exclusive end of a range: the `place`-th of `count`, cut where prefixes
+    change.
 
     >>> [hex(key) for key in bounds_of(1, 3, 8)]
     ['0x5500000000000000', '0xaa00000000000000']
@@ -189,5 +191,5 @@ class WalkPlan:
         return range(len(self.plan.bits))
 
     def bounds(self, table: int, place: int) -> tuple[int, int]:
-        """Return the keys of a range: (first, end)."""
+        """Return the first key and the exclusive end of a range of a table."""
         return bounds_of(place, self.count, self.plan.bits[table])

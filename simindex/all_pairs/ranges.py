@@ -150,9 +150,9 @@ def walk_range(
     folder: str | None = None,
     reads_ahead: bool = False,
 ) -> Iterator[Edges]:
-    """Yield the edges of one range of keys, the `place`-th, over all tables. Documents of long runs are
-    handed on uncompared, to be compared later. Edges that do not fit into `memory_bytes` are written to
-    `folder`; `reads_ahead`: another thread reads the next piece of a table."""
+    """Yield the edges of one range of keys, the `place`-th, over all tables: verified pairs, some at a time,
+    and documents of long runs, which are not compared here. Edges that do not fit into `memory_bytes` are
+    written to `folder` meanwhile; `reads_ahead`: another thread reads the next piece of a table."""
     plan = walk.plan
     pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, place))
     by_table = groupby(ahead(pieces, 1) if reads_ahead else pieces, key=itemgetter(0))
@@ -212,7 +212,8 @@ def compared_tables(
 
 
 def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:
-    """Return runs of which nothing was compared as rows of LONG_RUN, by the sketch of a document of each."""
+    """Return runs of which nothing was compared as rows of LONG_RUN, sorted by prefix, which is that of a
+    document of each run."""
     rows = np.full(len(firsts.numbers), ABSENT, dtype=LONG_RUN)
     keys = firsts.words[:, table] if plan.method == "minhash" else firsts.fingerprints
     rows["prefix"] = np.sort(keys & plan.masks[table])
@@ -220,7 +221,8 @@ def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:
 
 
 def _together(found: Iterator[Edges], *, forests: bool) -> Iterator[Edges]:
-    """Hand on many pairs at a time; of forests those alone that hold documents together."""
+    """Yield pairs joined to batches of `HANDED_ON` or more; of forests only as many as hold the same
+    documents together. Documents of long runs are handed on as they come."""
     pairs, count = [_NO_PAIRS], 0
     for some in found:
         if len(some.waiting):
@@ -256,7 +258,8 @@ def _joined(some: list[np.ndarray], forests: bool) -> Edges:
 def compare_crowded(
     walk: WalkPlan, source: Tables, numbers: np.ndarray, ages: np.ndarray, edges: SortedEdges
 ) -> Bounded:
-    """Add the pairs that one index finds among documents that ranges have put off, all with all of them.
+    """Add to `edges` the pairs that one index finds among documents that ranges have put off, all with all of
+    them, and return what was bounded.
 
     One index has equal sketches as copies of the oldest: it alone is in runs, and stands for its copies.
 

@@ -187,8 +187,8 @@ class TableWalk(_Walk):
 def table_walks(
     plan: PairPlan, entries: Callable[[int], Iterator[Piece]], sketches: SketchReader
 ) -> Iterator[TableWalk]:
-    """Yield a walk of the entries of each table, to be used up before the next; after long runs the tables
-    come once more, by whole band words."""
+    """Yield a walk of the entries of each table, to be used up before the next. After long runs, by MinHash,
+    the tables come once more, by whole band words."""
     longs, count = list[np.ndarray](), len(plan.bits)
     for table in range(2 * count):
         if table == count:
@@ -201,7 +201,8 @@ def table_walks(
 
 
 def _local_runs(at_hand: SketchesAtHand, longs: np.ndarray) -> np.ndarray:
-    """Return long runs by the ranks of sketches at hand; the same array where these are the numbers."""
+    """Return long runs by the ranks of sketches at hand: a copy, or the same array where ranks are the
+    numbers."""
     numbers = longs["ranks"]
     ranks = at_hand.local(numbers)
     if ranks is numbers:

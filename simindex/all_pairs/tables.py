@@ -89,7 +89,8 @@ class DocumentTables(Tables, Protocol):
 
 
 def offsets_of(counts: Sequence[int], what: str) -> np.ndarray:
-    """Return the number of the first document of each part, and of all behind the last: uint64."""
+    """Return the number of the first document of each part, and of all behind the last: uint64. Raises
+    SimIndexError where there are 2**32 documents or more."""
     offsets = np.zeros(len(counts) + 1, dtype=np.uint64)
     offsets[1:] = np.cumsum(np.array(counts, dtype=np.uint64))
     if offsets[-1] >= 2**32:
@@ -110,7 +111,8 @@ class MergedTables:
         self._partitions = list(zip(partitions, self.offsets.astype(np.uint32), strict=False))
 
     def parts(self, numbers: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
-        """Yield (partition, where they stand, ranks there) of ascending doc ids."""
+        """Yield, for each partition that has some of the ascending numbers, (its index, the slice of
+        `numbers` that it has, their ranks in it)."""
         ends = np.searchsorted(numbers, self.offsets)
         for partition in np.flatnonzero(np.diff(ends)).tolist():
             here = slice(int(ends[partition]), int(ends[partition + 1]))
@@ -191,7 +193,7 @@ _WINDOW = 1 << 16
 
 
 def set_bits(bits: np.ndarray, ranks: np.ndarray) -> None:
-    """Set the bits of some ranks, bit 0 of byte 0 being that of rank 0."""
+    """Set the bits of some ranks in place, bit 0 of byte 0 being that of rank 0."""
     ranks = ranks.astype(np.int64)
     np.bitwise_or.at(bits, ranks >> 3, (1 << (ranks & 7)).astype(np.uint8))
 
@@ -296,7 +298,7 @@ class PinnedTables:
         self._store.close()
 
     def read(self, look: Callable[[View], _T]) -> _T:
-        """Return what is to be seen in the snapshot. Raises SimIndexError where it is gone."""
+        """Return look(view), of a view of the snapshot. Raises SimIndexError where that is gone."""
         with self._lock, self._store.reading() as txn:
             if txn.id != self.snapshot:
                 raise SimIndexError(
@@ -310,7 +312,8 @@ class PinnedTables:
         return self.read(lambda view: view.directory.run(function, self.ranks.offsets, *arguments))
 
     def num_entries(self) -> list[int]:
-        """Return how many entries each table has, those of removed documents included."""
+        """Return how many entries each table has, in order of the tables, those of removed documents
+        included."""
         tables = range(self.scheme.tables.count)
         return self.read(lambda view: [sum(_counts_of(view.directory, table)) for table in tables])
 
@@ -333,7 +336,7 @@ class PinnedTables:
                 yield piece
 
     def _sources(self, table: int, first: int, end: int, view: View) -> tuple[np.ndarray, int]:
-        """Return where segments have a range of keys, MERGE_SOURCE, and the sum of the places behind it."""
+        """Return where segments have a range of keys, MERGE_SOURCE, and the sum of their exclusive ends."""
         counts, place_of = np.array(_counts_of(view.directory, table)), partial(_place_of, view.directory)
         places = np.flatnonzero(counts)
         sources = np.zeros(len(places), dtype=MERGE_SOURCE)
@@ -366,7 +369,8 @@ class PinnedTables:
         return leaders, copies
 
     def times(self) -> np.ndarray:
-        """Return when documents were inserted, by rank; see `DocumentTables.times`."""
+        """Return when documents were inserted, int64 by rank, in microseconds; of removed ones the greatest
+        number."""
         walk, found = Walk(), np.full(self.total, np.iinfo(np.int64).max)
         while some := self.read(lambda view: walk.part(view, _AT_ONCE)):
             doc_ids = np.array([doc_id for doc_id, _ in some], dtype=np.uint64)
