@@ -515,7 +515,8 @@ class Geometry:
 
     def name(self, table: int) -> str:
         """Return a table's name for messages, such as "band 3" or "filter of band 3"; `table` counts as the
-        kernel does: sorted tables, sketch column, then a filter, a bitmap, and fences for each table."""
+        kernel does: sorted tables, sketch column, then the filter of each sorted table, the bitmap of each,
+        the fences of each."""
         if table == KEY_TABLE:
             return "keys"
         if table == COPY_TABLE:

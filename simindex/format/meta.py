@@ -225,7 +225,7 @@ def is_backup_of(mark: bytes | memoryview, stored_manifest: bytes) -> bool:
 
 
 def _require_consistent(entries: list[Any], counters: list[int]) -> None:
-    """Raise CorruptIndexError for packed segments, one or more, that contradict themselves, one another or
+    """Raise CorruptIndexError for unpacked segments, one or more, that contradict themselves, one another or
     the counters; field by field over all, for there can be many."""
     next_doc_id, next_segment, num_documents, num_copies, *_ = counters
     lengths = set(map(len, entries)) if set(map(type, entries)) == {list} else set()

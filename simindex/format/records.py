@@ -298,7 +298,7 @@ _NUMPY_SCALARS: tuple[tuple[type, Callable[[Any], object]], ...] = (
 
 
 def _why_not(error: BaseException) -> str:
-    """Return what in metadata msgpack refused or could not read back, for a message; by the error it
+    """Return, for a message, what metadata has that msgpack refused or could not read back; by the error
     raised."""
     if _is_deep(error):
         return f"more than {MAX_METADATA_DEPTH:,} arrays and maps inside one another"
@@ -320,7 +320,8 @@ _SCALARS = {str, int, float, bool, bytes, type(None)}
 
 
 def is_flat(metadata: object) -> bool:
-    """Whether metadata is surely read back as it was packed: a scalar, or a map of names to scalars."""
+    """Return whether metadata is surely read back as it was packed: a scalar of a type of Python's own, or a
+    dict of str to such scalars."""
     if type(metadata) is dict:
         return set(map(type, metadata)) <= {str} and set(map(type, metadata.values())) <= _SCALARS
     return type(metadata) in _SCALARS
@@ -366,7 +367,7 @@ def encode_flags(doc_id: int, flags: int) -> bytes:
 
 
 def decode_flags(doc_id: int, value: bytes | memoryview) -> int:
-    """Return the REMOVED flags of `encode_flags`. Raises CorruptIndexError for anything else."""
+    """Return the flags of `encode_flags`, 1 or 3. Raises CorruptIndexError for anything else."""
     expected = f"flags {STORED_FLAGS}"
     return _decode_count("removed", doc_id, value, "removal mark", expected, STORED_FLAGS.__contains__)
 

@@ -51,7 +51,8 @@ def unpack(data: bytes | memoryview) -> Any:
 
 
 def seal(database: str, key: bytes, content: bytes | memoryview) -> bytes:
-    """Return content followed by the xxh64 of key and content, in the canonical (big-endian) form."""
+    """Return content followed by 8 bytes: the xxh64 of key and content, seeded by the database, in the
+    canonical (big-endian) form."""
     digest = xxhash.xxh64(key, SEAL_SEEDS[database])
     digest.update(content)
     return b"".join((content, digest.digest()))

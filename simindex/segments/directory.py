@@ -299,7 +299,7 @@ class Directory:
 
     def warm(self) -> int:
         """Read the fences, filters and bitmaps of chunked segments, which every search looks at, as far as
-        they are not in memory; returns how many bytes were read."""
+        they are not in memory; returns how many bytes were read, 0 where no file is mapped."""
         end = self.geometry.count + 1  # tables and the sketch column, which lie before
         stored = [segment.places for segment in self.segments if isinstance(segment, Segment)]
         places = [place for place in stored if place is not None]
@@ -329,9 +329,9 @@ class Directory:
             ) from exc
 
     def find_rows(self, table: int, keys: np.ndarray | array[int] | bytes, most: int) -> bytes:
-        """Return packed rows of `MATCH`, one for each entry of a table whose key equals one of
-        `keys` (uint64, or their little-endian bytes), at most `most` a key. A row's `query` is the
-        index of the key."""
+        """Return packed rows of `MATCH`, one for each entry of a table, of removed documents too, whose key
+        equals one of `keys` (uint64, or their little-endian bytes), at most `most` a key. A row's `query` is
+        the index of the key."""
         return self.run(_kernel.find_keys, table, keys, most, False)
 
     def find_keys(self, table: int, keys: np.ndarray | array[int], most: int) -> list[tuple[int, int]]:

@@ -328,7 +328,7 @@ class ReadTransaction(Call):
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
         """Yield (key, value) in order of keys from the first one at or after `first`; the value is a view,
-        valid until the next one, or bytes. Raises CorruptIndexError at a damaged page on the way."""
+        valid within the block, or bytes. Raises CorruptIndexError at a damaged page on the way."""
         for key, value in self._walk(database, first):
             yield bytes(key), value
 
@@ -365,8 +365,8 @@ class ReadTransaction(Call):
                 wanted, most = key + b"\0", _PART_ENTRIES
 
     def parts(self, database: str, first: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield what `items` does as lists of (key, value) in bytes, some hundred pairs or 4 MiB at a time:
-        for millions in a third of the time."""
+        """Yield what `items` does as lists of (key, value) in bytes, up to 512 pairs or about 4 MiB at a
+        time: for millions in a third of the time."""
         entries, num_bytes = self.count(database), self.sizes()[database]
         size = min(max(_PART_BYTES * entries // max(num_bytes, 1), 1), _PART_ENTRIES)
         items = self._walk(database, first)

@@ -267,7 +267,8 @@ def databases_of(env: lmdb.Environment, path: str) -> dict[str, Any]:
 
 
 def _opened(env: lmdb.Environment) -> dict[str, Any]:
-    """Open the databases in a write transaction that writes nothing."""
+    """Open the databases, in a write transaction that writes nothing (where the environment is read-only, in
+    none), and return their handles."""
     # A handle opened in a read transaction is void once that has ended, and py-lmdb's own transaction
     # waits for the writer with the GIL held: for ever, where that one is a thread of this process.
     if env.flags()["readonly"]:  # then it does not wait

@@ -354,7 +354,8 @@ class Store:
         return ReadTransaction(self._begin_read, self.path, buffers)
 
     def refresh(self) -> None:
-        """Let go of a pinned snapshot; the next call takes the newest, and those under way keep theirs."""
+        """Let go of a pinned snapshot; the next call takes the newest, and those under way keep theirs.
+        Raises ClosedError where the handle is closed."""
         self.environment()
         self._pins = {}
 
