@@ -49,7 +49,8 @@ class Words(click.Choice):  # type: ignore[type-arg] # generic from click 8.4 on
 
 
 def whole(least: int = 0) -> Callable[[str], int]:
-    """Return what reads an integer of at least so much from the command line."""
+    """Return a function that makes an integer of a text, and raises BadParameter for one below `least` or
+    anything else."""
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[-+]?[0-9]{1,25}", text.strip()) or int(text) < least:
@@ -60,7 +61,8 @@ def whole(least: int = 0) -> Callable[[str], int]:
 
 
 def _share(text: str) -> float:
-    """Return the number between 0 and 1 that was written on the command line; its range is the library's."""
+    """Return the number that was written on the command line, BadParameter where it is none. Whether it is
+    between 0 and 1 is left to the library."""
     try:
         return float(text)
     except ValueError:
@@ -187,7 +189,9 @@ class Reported(click.Command):
     """A command whose errors are printed in one line; a wrong argument of the library is a wrong option."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; see `click.Command`."""
+        """Run the command as click does. Errors of `REPORTED` are printed in one line and end it with their
+        exit code, one of an argument that an option sets as BadParameter; an interrupt ends it with 130, and
+        a reader of stdout that is gone with 0."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -233,7 +237,7 @@ class Command(Reported):
 def command(
     name: str, examples: str, cls: type[Command] = Command
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Return what makes a command of a function."""
+    """Return a decorator that makes a command of a function, with `examples` at the end of its help."""
     return click.command(name, cls=cls, epilog=examples)
 
 
@@ -267,7 +271,8 @@ class LazyGroup(Reported, click.Group):
         return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; in the place of one that is none, name what may be meant."""
+        """Find the command that the first argument names; where there is none, fail with the option or the
+        commands that may be meant."""
         name = args[0]
         if name not in self._modules:
             if any(f"--{name}" in parameter.opts for parameter in self.get_params(ctx)):

@@ -49,7 +49,8 @@ from simindex.storage.folder import is_index
 
 
 def _seconds(text: str) -> float:
-    """Return the seconds that were written on the command line."""
+    """Return the seconds that were written on the command line; BadParameter where they are no finite number
+    of 0 or more."""
     try:
         found = float(text)
     except ValueError:
@@ -132,7 +133,8 @@ max_candidates = number(
 
 def _where(_ctx: Any, _param: Any, given: Sequence[str]) -> dict[str, list[object]] | None:
     """Return {field: accepted values} of the options FIELD=VALUE: the text, and the value that JSON reads
-    from it if it is a number, true, false or null. ``None`` where the option was not given."""
+    from it if it is a number, true, false or null. ``None`` where the option was not given; BadParameter for
+    a text without "=" or field."""
     fields: dict[str, list[object]] = {}
     for text in given:
         field, equals, value = text.partition("=")
@@ -170,7 +172,8 @@ def inputs_of(name: str, help_: str, metavar: str = "INPUT") -> Declared:
 
 
 def parse_key(text: str, int_keys: bool) -> Key:
-    """Return the key that was written on the command line: a str, or with --int an integer."""
+    """Return the key that was written on the command line: a str, or with --int an integer, and BadParameter
+    where it is none."""
     if not int_keys:
         return text
     try:
@@ -200,7 +203,7 @@ def missing_key(index: Index, key: Key) -> str:
 
 
 def parse_base(text: str) -> int:
-    """Return the base of digits, 16 or 10."""
+    """Return the base of digits, 16 or 10; BadParameter for another text."""
     if text not in ("10", "16"):
         raise BadParameter(f"expected 16 or 10, found {text!r}")
     return int(text)
@@ -458,7 +461,8 @@ def with_distance(simhash: SimHashConfig, max_distance: int | None) -> SimHashCo
 
 
 def open_for_insert(path: str, options: CreationOptions, wait: float = 0.0) -> Index:
-    """Open an index for writing, created with these options if it is missing."""
+    """Open an index for writing, created with these options if it is missing. Raises ConfigMismatchError
+    where an option contradicts the settings of one that is there."""
     is_new = not is_index(path)
     config = options.config(Config()) if is_new and options.given else None
     index = open_index(path, "a", config, timeout=wait)

@@ -91,7 +91,8 @@ def json_record(record: Record) -> dict[str, Any]:
 
 
 def plain_metadata(key: Key, metadata: object) -> Any:
-    """Return the metadata of a document with JSON's types."""
+    """Return the metadata of a document with JSON's types. Raises ValueError, which names the key, where it
+    is nested too deep."""
     try:
         return plain(metadata)
     except RecursionError:
@@ -272,20 +273,21 @@ class Reports:
         self.count = 0
 
     def add(self, message: Any) -> None:
-        """Count one, and print it while there are few."""
+        """Count a message, and print it to stderr if it is one of the first `limit`."""
         self.count += 1
         if self.count <= self.limit:
             note(f"simindex: {message}")
 
     def close(self) -> None:
-        """Print how many were left out."""
+        """Print how many were not printed, if any."""
         if self.count > self.limit:
             more = self.count - self.limit
             note(f"simindex: ... and {more:,} more ({counted(self.count, self.noun)} in all)")
 
 
 def report_skipped(reports: Reports | None = None) -> Callable[[BadRowError], None]:
-    """Return what says of the first bad rows that they are skipped."""
+    """Return a function that is called with each bad row, and prints of the first ones, as `reports` does,
+    that they are skipped."""
     reports = reports or Reports("bad row")
     return lambda row: reports.add(f"{row.say(in_options)}; skipped")
 
@@ -307,12 +309,13 @@ def shows_progress() -> bool:
 def work_bar(
     noun: str, total: Callable[[], int | None] | int | None = None, *, prints_results: bool = False
 ) -> Iterator[Advance]:
-    """Show a bar for the length of the block.
+    """Show a bar for the length of the block, which gets a function to advance it; nothing is shown where
+    stderr is no terminal.
 
     Args:
         total: bytes of the input, or documents, as `Advance` counts them, or what returns them; ``None``
             where unknown, as with a pipe: then no remaining time is shown.
-        prints_results: whether results go to stdout meanwhile.
+        prints_results: whether results go to stdout meanwhile; there is no bar then if that is a terminal.
     """
     if not shows_progress() or (prints_results and sys.stdout.isatty()):
         yield lambda _documents, _done: None
@@ -328,7 +331,8 @@ def work_bar(
 
 
 def job_bar(total: int | None, waits_for: str | None) -> AbstractContextManager[Callable[..., None]]:
-    """Show a bar with the fields count, rate and written; `waits_for` goes on until the first of them."""
+    """Return a context with a bar for a job, which gives a function that sets its fields: completed, count,
+    rate, written. Until it is called, `waits_for` stands in place of the count."""
     columns = "{task.fields[count]}", _RATE, "{task.fields[written]}"
     fields: dict[str, Any] = {"count": waits_for or "0 rows", "rate": 0.0, "written": ""}
     return progress_bar(*columns, has_end=total is not None, total=total, **fields)
@@ -336,7 +340,7 @@ def job_bar(total: int | None, waits_for: str | None) -> AbstractContextManager[
 
 @contextmanager
 def bytes_bar() -> Iterator[Advance]:
-    """Show a bar of bytes done out of all bytes for the length of the block."""
+    """Show a bar of bytes for the length of the block, which gets a function of (bytes done, of how many)."""
     with progress_bar("{task.fields[size]}", has_end=True, total=None, size="") as update:
 
         def advance(done: int, total: int) -> None:
@@ -355,7 +359,11 @@ def progress_bar(
     total: int | None = None,
     **fields: Any,
 ) -> Iterator[Callable[..., None]]:
-    """Show so much done, at that pace, since when, and for how long still; gives what changes the fields."""
+    """Show a bar for the length of the block, which gets a function that sets `completed`, `total` or one of
+    the `fields`; where stderr is no terminal nothing is shown, and it does nothing.
+
+    `shown`, `pace` and `ends` are templates of rich for the columns: the last takes the place of the time
+    since the beginning. A narrow terminal has the first alone, and with `has_end` the remaining time."""
     if not shows_progress():
         yield lambda **_: None
         return

@@ -27,7 +27,8 @@ _LOOKED_AT = 1_000
 
 
 def parse_fingerprint(text: str, base: int) -> Sketch:
-    """Return the fingerprint that was written on the command line."""
+    """Return the fingerprint that was written on the command line as a Sketch; BadParameter where it is
+    none."""
     try:
         return Sketch.from_fingerprint(rows.parse_fingerprint(text, base))
     except ValueError as exc:
@@ -35,7 +36,8 @@ def parse_fingerprint(text: str, base: int) -> Sketch:
 
 
 def require_ids(paths: Sequence[str], reads: FileOptions) -> None:
-    """Refuse an --id-field that no row at the beginning of the first file has: it would go unnoticed."""
+    """Raise BadParameter where an --id-field was given that none of the first 1,000 rows of the first file
+    has: it would go unnoticed. Folders and standard input are not looked at."""
     files = [path for path in paths if os.path.isfile(path)]
     if reads.id_field == Fields.id or not files:
         return
@@ -59,7 +61,8 @@ _SHORT_LEAST = 20
 
 
 def note_short_texts(inputs: Inputs) -> None:
-    """Print that most texts are short for the default shingles, where those are that were read first."""
+    """Print a note where half of the texts that were read first, 20 at least, are short for the default
+    shingles."""
     texts = inputs.first_texts
     if len(texts) < _SHORT_LEAST:
         return
@@ -80,7 +83,9 @@ _ROWS_A_TIME = 256
 def answers(
     inputs: Inputs, ask: Callable[[list[Row]], Iterable[Answer]], advance: Advance | None = None
 ) -> Iterator[list[tuple[Key, Answer]]]:
-    """Yield the keys of rows with what `ask` returns, some at a time; then raise what ended the rows."""
+    """Yield lists of (key of a row, its answer), in order; `ask` gets up to 256 rows and returns an answer
+    for each. Where the rows end in an error, those before it are answered first. `advance` gets the rows and
+    bytes done."""
     done = 0
     for part in in_parts(inputs, _ROWS_A_TIME, bytes_of_item, keeps_rest=True):
         yield list(zip([row.key for row in part.values], ask(part.values), strict=True))
@@ -95,7 +100,8 @@ int_keys = flag("--int", "int_keys", help="Keys are integers.")
 
 
 def given_keys(keys: Sequence[str], file: str | None, int_keys: bool) -> list[Key]:
-    """Return the keys that were asked for, by arguments and by the lines of a file, each once, in order."""
+    """Return the keys that were asked for, by arguments and then by the lines of a file, each once, in order.
+    Raises BadParameter where there is neither, or an integer is expected and not found."""
     if not keys and file is None:
         raise BadParameter("expected KEY... or --input")
     wanted: list[Key] = []
@@ -107,7 +113,8 @@ def given_keys(keys: Sequence[str], file: str | None, int_keys: bool) -> list[Ke
 
 
 def _lines_of(path: str, int_keys: bool) -> list[Key]:
-    """Return the keys of a file, a line each; empty lines are passed over."""
+    """Return the keys of a file, or of standard input for "-": a line each, without empty ones. Raises
+    InputError for a line that is no integer, with `int_keys`."""
     keys: list[Key] = []
     source = Source(path)
     with source.lines() as lines:

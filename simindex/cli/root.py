@@ -69,7 +69,8 @@ _COMPLETE_VARIABLE = "_SIMINDEX_COMPLETE"
 
 
 def _completion(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
-    """Print the completion of the shell that runs, or let it be loaded when the shell starts."""
+    """Print the completion script of the user's shell, or, for --install-completion, write to the shell's
+    start file what loads it, once; then end the command. Fails for a shell that is not bash, zsh or fish."""
     if not wanted or ctx.resilient_parsing:
         return
     shell = os.path.basename(os.environ.get("SHELL", ""))
@@ -94,7 +95,7 @@ def _completion(ctx: click.Context, param: click.Parameter, wanted: bool) -> Non
 
 
 def _first(name: str, callback: Any, help_: str) -> click.Option:
-    """Return an option that does something else in place of a command."""
+    """Return an option without a value that calls `callback` before any command is looked for."""
     return click.Option(
         [name], is_flag=True, is_eager=True, expose_value=False, callback=callback, help=help_
     )

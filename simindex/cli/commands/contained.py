@@ -124,7 +124,8 @@ def find(
 def _answers_by_texts(
     inputs: Inputs, ask: Callable[..., list[ContainmentMatches]], texts: Callable[[], Inputs]
 ) -> Iterator[list[tuple[Key, ContainmentMatches]]]:
-    """Yield the keys of all rows with their matches, by the texts of the documents that may be among them."""
+    """Yield one list of all rows' (key, matches), decided by the texts of the documents that may be among
+    them, which are read from the inputs that `texts` opens. Raises CommandError where they lack one."""
     from simindex.corpus.report.texts import texts_of
 
     rows, by_key = list(sound(inputs)), dict[Key, str]()

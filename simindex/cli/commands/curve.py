@@ -91,6 +91,6 @@ def curve(
 
 
 def _chart(points: list[float], names: list[str], values: list[list[float]], step: int) -> drawing.Chart:
-    """Return the probabilities at every so many of the points."""
+    """Return a chart of the probabilities, a list for each name, at every `step`-th of the points."""
     labels, shown = [f"{point:.2f}" for point in points[::step]], [odds[::step] for odds in values]
     return drawing.Chart("similarity", labels, names, shown, digits=4, along="probability")

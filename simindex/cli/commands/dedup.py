@@ -101,7 +101,7 @@ class DedupOptions:
             options.refuse_with("by simhash", threshold=self.threshold, recall=self.recall)
 
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
-        """Return them as fields of `JobSettings`."""
+        """Return the options, and the configuration that they ask for, as fields of `JobSettings`."""
         threshold = DEFAULT_THRESHOLD if self.threshold is None else self.threshold
         return vars(self) | {"threshold": threshold, "config": self._config(sketch)}
 
@@ -157,7 +157,7 @@ class OneMachineOptions(DedupOptions):
                 options.refuse_with(name.replace("_", "-"), against=self.against, into=self.into)
 
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
-        """Return them as fields of `JobSettings`."""
+        """Return the options, and the configuration that they ask for, as fields of `JobSettings`."""
         return super().arguments(sketch) | {"exact": self.exact or sketch.short_texts}
 
 

@@ -85,7 +85,8 @@ class _Feed:
         """Keys made of content -> the number of the row, in the order of the rows."""
 
     def rows(self) -> Iterator[Iterable[Row]]:
-        """Yield the rows to insert, some at a time."""
+        """Yield the rows to insert, some at a time; rows whose key was made of their content and is stored,
+        or yielded before, are left out and counted as equal, unless rows are to be replaced."""
         for some in self._inputs.columns():
             self.has_metadata = self.has_metadata or any(each is not None for each in some.metadata or ())
             if some.made and self._is_stored is not None:
@@ -105,14 +106,14 @@ class _Feed:
             yield row
 
     def progress(self, done: int) -> None:
-        """Take note that the first `done` rows are stored."""
+        """Take note that the first `done` of the yielded rows are stored, and advance the bar."""
         self.done = done
         for key in list(takewhile(lambda key: self._under_way[key] < done, self._under_way)):
             del self._under_way[key]
         self._advance(done, self._inputs.bytes_read)
 
     def on_match(self, key: Key, matches: Matches) -> None:
-        """Take note that something is like a row, which is not stored."""
+        """Count a row that is not stored, for it is like others; with --json, print its key and matches."""
         self.matched += 1
         if self._prints_matches:
             print_json({"key": plain(key), "matches": matches.to_dicts()})
@@ -247,7 +248,8 @@ def _gone_if_empty(path: str) -> Iterator[None]:
 
 
 def _insert(insert: Callable[..., InsertReport], feed: _Feed) -> InsertReport:
-    """Insert the rows; an error says what is stored when it ends the run before the input does."""
+    """Insert the rows of a feed. Raises CommandError, which says what is stored, where an error or an
+    interrupt ends the run before the input does."""
     try:
         with closing(feed.rows()) as rows:  # type: ignore[type-var] # a generator
             return insert(chain.from_iterable(rows), progress=feed.progress)

@@ -68,7 +68,7 @@ class PairOptions:
         options.require_of_method(**vars(self))
 
     def arguments(self) -> dict[str, Any]:
-        """Return them as the arguments of `Index.pairs` and its like."""
+        """Return the options as keyword arguments of `Index.pairs` and its like."""
         return vars(self) | ({"threshold": DEFAULT_THRESHOLD} if self.threshold is None else {})
 
 

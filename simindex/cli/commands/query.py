@@ -88,7 +88,7 @@ class Asked:
 
     @property
     def by_option(self) -> str:
-        """The name of the one option that was given, or TEXT."""
+        """The name of the one option that was given, or TEXT; BadParameter where none was, or several."""
         found = [shown for name, shown in _SOURCES.items() if getattr(self, name) is not None]
         if len(found) != 1:
             options_found = " and ".join(found) or "none"
@@ -96,12 +96,13 @@ class Asked:
         return found[0]
 
     def read_text(self) -> Any:
-        """Return the text that is compared with."""
+        """Return the text that is compared with: the argument TEXT, that of --file, or of standard input."""
         path = self.file or ("-" if self.text == "-" else None)
         return self.text if path is None else read_text(path)
 
     def note_other_meaning(self, index: Index) -> None:
-        """Say that a text which matches nothing is the name of a file, or a key."""
+        """Print a note if the argument TEXT is the name of a file, or a stored key; called where it matched
+        nothing."""
         text = self.text
         if text is None or text == "-":
             return
@@ -134,7 +135,7 @@ class Search:
     where: Where | None = options.where.field()  # noqa: RUF009 - a field, as those before
 
     def require_consistent(self) -> None:
-        """Refuse options that do not go together."""
+        """Raise BadParameter for options that do not go together."""
         if self.simhash:
             options.refuse_with("simhash", threshold=self.threshold, recall=self.recall, exact=self.exact)
         if self.nearest is not None:
@@ -145,7 +146,8 @@ class Search:
     def of_documents(
         self, index: Index, documents: Sequence[Document], own_keys: Sequence[Key] | None = None
     ) -> list[Matches]:
-        """Return the matches of each document, without the stored one of its own key."""
+        """Return the matches of each document; with `own_keys`, one for each, without the stored document of
+        that key."""
         more = 0 if own_keys is None else 1
         room = None if self._room is None else self._room + more
         if self.simhash:
@@ -165,7 +167,8 @@ class Search:
         ]
 
     def of_stored(self, index: Index, key: Key) -> Matches:
-        """Return the matches of a stored document, without itself."""
+        """Return the matches of a stored document, without itself. Raises CommandError where the key is not
+        stored."""
         if key not in index:
             raise CommandError(missing_key(index, key))
         if self.simhash:
@@ -177,7 +180,8 @@ class Search:
         return index.query_key(key, self.least, self.limit, **self._more)
 
     def why_none(self, index: Index, document: Any) -> str:
-        """Return what to say behind "no match": the reason, or how far the nearest document is."""
+        """Return the end of a sentence that begins with "no match": the reason, or how similar the nearest
+        document is; "" where neither is known. `document`: or the key of a stored one, in a tuple."""
         if not len(index):
             return ": the index holds no documents"
         if isinstance(document, str):

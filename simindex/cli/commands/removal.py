@@ -84,7 +84,7 @@ _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the duration that was written on the command line.
+    """Return the duration that was written on the command line; BadParameter where it is none.
 
     >>> parse_duration("30d"), parse_duration("1d12h")
     (datetime.timedelta(days=30), datetime.timedelta(days=1, seconds=43200))
@@ -99,7 +99,8 @@ def parse_duration(text: str) -> timedelta:
 
 
 def time_before(text: str) -> datetime:
-    """Return the time that lies so long ago as was written on the command line."""
+    """Return the time in UTC that lies so long ago as was written on the command line, as `parse_duration`
+    reads it."""
     try:
         return datetime.now(UTC) - parse_duration(text)
     except OverflowError:
@@ -107,7 +108,8 @@ def time_before(text: str) -> datetime:
 
 
 def parse_time(text: str) -> datetime:
-    """Return the time that was written on the command line, local unless it says of which zone it is."""
+    """Return the time, in the local zone, that was written on the command line in ISO 8601; without a zone it
+    is taken as local. BadParameter where it is none."""
     try:
         return datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError):

@@ -94,7 +94,8 @@ def stats(
 
 
 def _common_passages(stored: Index, inputs: Inputs, share: float) -> list[tuple[int, str]]:
-    """Return the passages of texts that are common, each once, with their documents, most common first."""
+    """Return (number of documents, passage) for the passages in the texts of these inputs that more than this
+    share of the stored documents have: each once, whatever its case, the 20 most common first."""
     found: dict[str, tuple[int, str]] = {}
     for row in inputs:
         if isinstance(row.document, str):

@@ -124,8 +124,8 @@ class StoredSignatures:
             self._index.insert_many(items)
 
     def _sketch(self, minhash: Any) -> tuple[Sketch, list[Any]]:
-        """Return the sketch of a signature and its kind; ValueError where it cannot be compared with the
-        signatures of this LSH."""
+        """Return the sketch of a signature and its kind, scheme and seed. Raises ValueError where it cannot
+        be compared with the signatures of this LSH, TypeError where it is no signature."""
         if not hasattr(minhash, "hashvalues"):
             raise TypeError(f"minhash: expected a MinHash, found {type(minhash).__name__}")
         values, kind = minhash.hashvalues, _kind_of(minhash)
@@ -381,7 +381,8 @@ class MinHashLSH(StoredSignatures):
         self._asked.append(self._sketch(minhash)[0])
 
     def collect_query_buffer(self) -> list[Key]:
-        """Return the keys that every signature of the query buffer finds, and empty the buffer."""
+        """Return the keys that every signature of the query buffer finds, in the order of the first, and
+        empty the buffer; none of an empty one."""
         asked, self._asked = self._asked, []
         found = [[key for key, _ in self._found(sketch, self.threshold)] for sketch in asked]
         return [key for key in found[0] if all(key in keys for keys in found)] if found else []
@@ -417,7 +418,7 @@ class MinHashLSH(StoredSignatures):
         self._writer().insert_many(items, on_conflict="replace")
 
     def get_counts(self) -> list[dict[bytes, int]]:
-        """Return for each of the b bands how many signatures have the same r stored bytes.
+        """Return for each of the b bands: r stored bytes -> how many signatures have these there.
 
         Reads everything that is stored.
         """
