@@ -87,7 +87,8 @@ class Compared:
     # ---- sketches ----
 
     def _found(self) -> Iterator[np.ndarray]:
-        """Yield the pairs of sketches of all ranges, PAIR_ROW. A second call yields them again."""
+        """Yield the pairs of sketches, PAIR_ROW, of all ranges and then of long runs. A second call yields
+        them again."""
         walked, self._walked = self._walked, range(self._count)
         is_crowded = np.zeros(self._total, dtype=bool)
         for some in self._handed_on(walked):

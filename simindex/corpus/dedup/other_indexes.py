@@ -49,9 +49,9 @@ def decided_by_others(
     first: int,
 ) -> Generator[tuple[SketchedRows, list[NumberedVerdict]], None, None]:
     """Yield each batch with the verdicts of indexes on its rows: (number, verdict), ascending, where rows
-    without a match are left out. `first` is the number of the first row. Indexes are asked about many at
-    once; where `batches` fails, those before are yielded first. With `fields` a row goes only for a document
-    that has the same values in its metadata."""
+    without a match are left out unless a limit was hit. `first` is the number of the first row. Indexes are
+    asked about many at once; where `batches` fails, those before are yielded first. With `fields` a row goes
+    only for a document that has the same values in its metadata."""
     query = query._replace(limit=None) if fields else asked_if_new(query._replace(limit=1))  # one is enough
     size = -(-_ROWS_TOGETHER // batch_size)
     with ExitStack() as opened:

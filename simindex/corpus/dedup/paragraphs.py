@@ -83,7 +83,8 @@ class ParagraphRows(Rows):
         self._ends: list[int] = []
 
     def add_document(self, whole: Entry, spans: list[Span]) -> None:
-        """Append the paragraphs of a document that lie at `spans`, each without the white space around it."""
+        """Append the paragraphs of a document that lie at `spans`, each without the white space around it;
+        one of too few words as an empty text."""
         text, count, least = whole.document, len(spans), self._min_words
         documents = [text[start:end].strip() for start, end in spans]
         if least > 1:

@@ -34,7 +34,8 @@ class Reporter:
         return self.annotates or self._settings.explain or self._settings.on_removed is not None
 
     def removed(self, entry: Entry, verdict: Any) -> Any:
-        """Return the report entry of a row that goes, which has `to_dict`."""
+        """Return the report entry of a row or paragraph that goes, a `Removed`, with the passages that it
+        shares with the kept row where these are asked for."""
         found: Verdict = verdict
         part, texts = entry.part, self._texts
         return Removed(

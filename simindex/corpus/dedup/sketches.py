@@ -262,8 +262,8 @@ class SketchFiles:
         return words, next(columns)
 
     def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, of_rows: int) -> Iterator[Sketch]:
-        """Yield the sketches of the given rows; `of_rows`: whether they were read from the input as sketches
-        (`sketch.OF_ROWS`)."""
+        """Yield the sketch of each of some rows. With `of_rows`, where the input was sketches made by
+        `Sketch.from_rows`, they have no origin, as a bare fingerprint has none."""
         config, columns = sketcher.config, (numbers, self.present(numbers), self._num_shingles(numbers))
         each = zip(*map(np.ndarray.tolist, columns), *self.sketches(numbers), strict=True)
         for number, halves, num_shingles, words, fingerprint in each:

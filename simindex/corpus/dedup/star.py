@@ -178,7 +178,8 @@ class LongRunRows:
 
     def decide(self, *, stays: bool) -> None:
         """Record whether the next document stays, after `matches`, and move on to the one after it. If it
-        stays, later documents of its runs are compared with it."""
+        stays, later documents of its runs are compared with it, and it is bounded where `matches` passed over
+        some."""
         if stays:
             words, fingerprint = self._own()
             for run in self._own_runs():
@@ -335,8 +336,8 @@ def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def _whole_rows(parts: Iterator[np.ndarray], total: int) -> Iterator[tuple[np.ndarray, int]]:
     """Cut ascending edges anew, so that those of one later end stay together: yield (edges, place), the edges
-    of all later ends before that place which were not yielded yet. The last place is `total`; edges may be
-    none."""
+    of all later ends before that place which were not yielded yet; they may be none. The last place is
+    `total`."""
     rest = np.empty(0, dtype=SCORED_EDGE)
     for part in parts:
         rows = np.concatenate([rest, part])

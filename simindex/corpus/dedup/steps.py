@@ -135,7 +135,8 @@ class DedupSteps:
             raise input_changed(files.names, total)
 
     def _ahead(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """Read some batches ahead, except from sources that would have to be waited for."""
+        """Yield the same batches, some of them read ahead in a thread where there are several workers and all
+        sources are files, which need no waiting."""
         are_files = self._files is not None and self._files.are_files
         return ahead(rows, READ_AHEAD) if self._threads > 1 and are_files else rows
 

@@ -75,8 +75,8 @@ class Work:
 
     def read(self, decided: Iterator[DecidedRows]) -> None:
         """Go on at the marks of the job's state, and write all decided rows and their reports, frame by
-        frame; counts in the state and the journal follow. An output that stayed empty gets its head. Where
-        that fails, the journal is written for what stands."""
+        frame; counts in the state and the journal follow. An output that stayed empty gets its head. Done or
+        failed, the journal is written for what stands."""
         state = self._state
         for file, mark in zip(self._files, (state.output, state.report, state.rollup), strict=True):
             file.begin_at(mark)

@@ -75,7 +75,9 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_file(path: str) -> Iterator[IO[bytes]]:
-    """As `system.whole_file`; a link goes on pointing to its file, and errors name the path."""
+    """Give a file that takes the place of the one at `path` when the block ends well, whole, and durable but
+    for its name, as of `system.whole_file`. Where `path` is a link, the file that it leads to is replaced;
+    errors name `path`."""
     with naming(path), system.whole_file(os.path.realpath(path)) as file:
         yield file
 
@@ -113,7 +115,8 @@ class Output:
 
     def mark(self) -> Mark:
         """Return a function that returns what `begin_at` goes on from: what the frames are that are cut by
-        now. It waits for these frames, and raises what kept one from being written."""
+        now, ``None`` without a file. It waits for these frames, and raises what kept one from being
+        written."""
         return lambda: None
 
     def sync(self) -> None:
@@ -142,7 +145,7 @@ class CallOutput(Output):
         self._take, self._make = take, make
 
     def write(self, row: Entry, note: Note | None = None) -> None:
-        """Hand a row over."""
+        """Call the callable with what `make` makes of a row and its note."""
         self._take(self._make(row, note))
 
 

@@ -86,7 +86,7 @@ class Encoder(ABC):
         """Return the line of a row. UnicodeEncodeError: it has a half of a character."""
 
     def head(self, row: Entry, note: Note | None) -> bytes:
-        """Return the line above rows like this one."""
+        """Return the line above rows like this one; NotImplementedError for a format without one."""
         raise NotImplementedError
 
 
