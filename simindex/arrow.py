@@ -235,7 +235,8 @@ class _Table:
     # ---- its rows ----
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield a tuple for each row: key, document, and a dict of the other columns if there are any."""
+        """Yield a tuple for each row: key, document, and a dict of the other columns if there are any; of one
+        column, its value alone. Raises ValueError for a null in one of the first two columns."""
         first = 0
         for batch in self._batches:
             arrays = [batch.column(name) for name in self.columns]

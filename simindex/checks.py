@@ -75,7 +75,8 @@ def require_ignorable(value: object, name: str = "ignore_common") -> None:
 
 
 def require_seconds(name: str, value: object) -> None:
-    """Refuse what is neither ``None`` nor a number of seconds, 0 or more."""
+    """Raise ArgumentTypeError or ArgumentValueError for what is neither ``None`` nor a number of seconds, 0
+    or more."""
     if value is not None and not _require_number(name, value, "a number of seconds or None") >= 0:
         raise ArgumentValueError(name, "0 seconds or more, or None", repr(value))
 

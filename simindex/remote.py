@@ -123,8 +123,8 @@ def version(path: str) -> list[Any]:
 
 
 def exists(path: str) -> bool:
-    """Return whether there is a file or folder at the path now; what the file system had cached is not
-    used."""
+    """Return whether there is a file or folder at the path now; what the file system had cached is not used.
+    Raises as `naming` where it cannot be told."""
     system, inner = place_of(path)
     system.invalidate_cache()
     with naming(path):

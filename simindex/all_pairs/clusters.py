@@ -89,7 +89,7 @@ class Clusters(SnapshotIterator[list[Key]]):
                     begun = []
 
     def _edges(self) -> Iterator[tuple[np.ndarray, bool]]:
-        """Yield the edges of all pairs; see `group`."""
+        """Yield (edges, whether they are of copies) of all pairs, by rank; see `group`."""
         while some := list(islice(self._pairs.numbered, _PAIRS_AT_ONCE)):
             a, b, are_copies = np.array([pair[1:] for pair in some], dtype=np.uint64).T
             edges, is_copy = edges_between(self._pairs.ranks.of(a), self._pairs.ranks.of(b)), are_copies != 0
@@ -116,7 +116,8 @@ def group(
 
 
 def _some_of(groups: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[np.ndarray, bool]]:
-    """Yield groups, or parts of them, until there are members enough."""
+    """Yield groups, or parts of them, until they have `_MEMBERS_AT_ONCE` members or more; nothing at the
+    end."""
     count = 0
     while count < _MEMBERS_AT_ONCE and (part := next(groups, None)) is not None:
         count += len(part[0])
@@ -124,7 +125,7 @@ def _some_of(groups: Iterator[tuple[np.ndarray, bool]]) -> Iterator[tuple[np.nda
 
 
 def _keys(doc_ids: np.ndarray, view: View) -> list[Key]:
-    """Return the keys of documents that are in pairs, so that they are there."""
+    """Return the keys of documents, in the order of their doc ids here; all of them must be stored."""
     keys = []
     for doc_id in doc_ids.tolist():
         record = view.record(doc_id)

@@ -52,8 +52,9 @@ class LongPart(NamedTuple):
 
 
 def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block | LongPart]:
-    """Cut entries into runs. A run of up to `max_run` entries is yielded whole, a longer one in parts; a run
-    of one document alone is left out."""
+    """Yield the runs of entries of one prefix: `Block`s of whole runs of two up to `max_run` entries, and
+    longer ones in `LongPart`s, which may come before blocks of smaller keys. A run of one entry is left
+    out."""
     free = np.uint64(64 - bits)
     keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
     begun: int | None = None
@@ -100,7 +101,7 @@ _NO_NUMBERS = np.zeros(0, dtype=np.uint32)
 
 
 def scheme_of_config(config: Config) -> Scheme:
-    """Return the scheme of a partition, wherever its segments are cut."""
+    """Return the scheme of a partition, with the default layout, for no result depends on it."""
     blocks = plan_for(config.simhash)
     return Scheme.of(config, Layout(), len(blocks.widths) if blocks else 0)
 
@@ -327,7 +328,7 @@ class _Copies:
 
     def between(self, a: np.ndarray, b: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the edges between two groups of documents, given by their leaders, for each pair of leaders
-        in `a` and `b`: each document of one group with each of the other."""
+        in `a` and `b`: each document of one group with each of the other, but none with itself."""
         at_once = max(PAIRS // int(self._sizes.max()) ** 2, 1)
         for first in range(0, len(a), at_once):
             here = slice(first, first + at_once)

@@ -308,7 +308,8 @@ class PinnedTables:
             return look(self._reader.committed_view(txn))
 
     def run(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """Call a function of the kernel on the sketches of the snapshot, under their ranks."""
+        """Return what a function of the kernel returns for the sketches of the snapshot, under their
+        ranks."""
         return self.read(lambda view: view.directory.run(function, self.ranks.offsets, *arguments))
 
     def num_entries(self) -> list[int]:
@@ -384,8 +385,8 @@ class PinnedTables:
         return [None if record is None else record.key for record in records]
 
     def documents(self, ranks: np.ndarray, limit: int) -> list[list[Document]]:
-        """Return the live documents of the sketches stored under some ranks, oldest first; `limit`: documents
-        of each, at most."""
+        """Return, for each of some ranks, the live documents of the sketch that is stored under it, oldest
+        first; `limit`: documents of each, at most."""
         doc_ids = self.ranks.doc_ids(ranks).tolist()
         found = self.read(lambda view: [view.documents_with(doc_id, limit) for doc_id in doc_ids])
         own = iter(self.ranks.of(np.array([n for some in found for n, _ in some], dtype=np.uint64)).tolist())

@@ -405,5 +405,5 @@ def _sliced(items: KeyedSketches, batch_size: int) -> Iterator[NewDocuments]:
 
 
 def _is_of_sketches(columns: _Columns) -> bool:
-    """Whether nothing of a batch is left to be sketched."""
+    """Whether all documents of a batch are `Sketch` itself, so that nothing is left to be sketched."""
     return columns.types == {Sketch}

@@ -126,7 +126,8 @@ class _Sweep:
 
     def run(self) -> bool:
         """Remove what is old, run by run, oldest first, until `room` records were looked at. Return False
-        then, for there may be more, and True where all runs were gone through."""
+        then, for there may be more. Where all runs were gone through, remove what this change has inserted,
+        if that is old, and return True."""
         for run in self._due():
             self._go_through(run)
             if not self.room:

@@ -232,7 +232,7 @@ class Merges:
         self._tiers = tiers_of(manifest.segments, self._factor)
 
     def note_stored(self, merged: Merged) -> None:
-        """Take note that a commit has stored these steps."""
+        """Take note that a commit has stored these steps: what `advance` begins from next time."""
         self._dead = merged.dead
         # Where none are gone, the new ones are the last.
         self._tiers = [] if merged.gone else self._tiers

@@ -480,7 +480,8 @@ class _Samples:
         return np.array(counts, dtype=np.uint32).tobytes() + hashes.tobytes()
 
     def are_of(self, leader: int, place: int) -> bool:
-        """Whether the batch's document at `place` has the same sampled shingles as the stored `leader`."""
+        """Whether the batch's document at `place` has the same sampled shingles, and as many of all, as the
+        stored `leader`."""
         asked = leader, self.of(place)
         if asked not in self._known:
             self._known[asked] = self._are_of(leader, place)

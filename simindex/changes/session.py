@@ -163,7 +163,7 @@ class Prepared:
         return others + records + num_bytes(self.merged.puts) + len(self.encoded_manifest)
 
     def store(self, txn: WriteTransaction) -> None:
-        """Store it; the manifest comes last and makes it visible."""
+        """Put everything into a write transaction; the manifest comes last and makes it visible."""
         if self.changes.appended:
             txn.append("documents", self.changes.appended)
         for key, value in self.changes.touched:
@@ -428,7 +428,7 @@ class _Block:
         self._task = _current_task()
 
     def begin(self) -> None:
-        """Enter it with this context."""
+        """Add it to the blocks that this context is inside of."""
         _BLOCKS.set((*(block for block in _BLOCKS.get() if block.is_open), self))
 
     def end(self) -> None:
@@ -632,7 +632,8 @@ class Session:
         self.reader.expected = Expected(*own)
 
     def close(self) -> None:
-        """Roll back an open transaction, another task's, too, which learns of it; and close the store."""
+        """Roll back an open transaction, another task's, too, which learns of it; and close the store. Raises
+        TransactionOpenError in a thread that was started inside the block. Closing twice is allowed."""
         if self._open is not None and self._open.is_inherited:
             raise self._not_its_own()
         if not self.store.writable:

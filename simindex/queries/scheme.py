@@ -96,8 +96,9 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
 
 
 def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
-    """Return the header and its bytes, or the sealed second copy where these are damaged; a writer puts right
-    either."""
+    """Return the header and its stored bytes, or the second copy beside the index where these are damaged; a
+    writer puts right either. Raises SimIndexError where neither can be read, or the first one is of another
+    version."""
     second, is_other_right = second_header(store.path), False
     try:
         header = decode_header(stored, store.path)

@@ -354,7 +354,8 @@ def matches_of(
 
 
 def _first_rows(rows: bytes, results: list[Matches], room: int, most: int) -> tuple[bytes, bytes]:
-    """Return the first `most` rows of `MATCH` of each query that has room left, and its others."""
+    """Return (the first `most` rows of `MATCH`, the others) of each query that has room left; rows of queries
+    without room are in neither."""
     if len(results) == 1:
         end = most * MATCH.size
         return (b"", b"") if len(results[0]) >= room else (rows[:end], rows[end:])
@@ -592,9 +593,9 @@ QueryPart = SketchBatch | list[Document]
 def query_parts(
     documents: Iterable[Document], sketch: Callable[[list[Document]], SketchBatch], workers: int | None
 ) -> list[QueryPart]:
-    """Return what to search for, as one batch, or as several where threads share the work. Lists of texts or
-    sketches may be returned unsketched, for the threads to sketch. Other documents may run the caller's code:
-    they are read and sketched here, before a transaction begins."""
+    """Return what to search for, as one batch, or as several where threads share the work; of an empty
+    iterator none. Lists of texts or sketches may be returned unsketched, for the threads to sketch. Other
+    documents may run the caller's code: they are read and sketched here, before a transaction begins."""
     threads = num_workers(workers)
     if isinstance(documents, list):
         if threads == 1 or len(documents) < 2 * _QUERY_PART:

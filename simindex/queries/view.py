@@ -439,7 +439,8 @@ class View:
     # ---- keys ----
 
     def find_key(self, key: object) -> tuple[int, StoredRecord] | None:
-        """Return (doc id, record) of a stored key, or ``None``."""
+        """Return (doc id, record) of a stored key, or ``None``. Raises TypeError or ValueError for what is no
+        key."""
         encoded = encode_key(key)
         rows = self.directory.find_rows(KEY_TABLE, table_key(key_hash(encoded)), EVERY)
         return self._of_keys(rows, [encoded]).get(0) if rows else None
@@ -530,8 +531,8 @@ class View:
         return documents
 
     def all_with(self, doc_ids: np.ndarray) -> Iterator[tuple[int, StoredRecord]]:
-        """Yield (place, record) of all live documents with the sketches stored under some doc ids, uint64,
-        ascending; in order of doc id. Touches of an open transaction are not in them."""
+        """Yield (index in `doc_ids`, record) of all live documents with the sketches stored under some doc
+        ids, uint64, ascending; in order of doc id. Touches of an open transaction are not in them."""
         rows = np.zeros(len(doc_ids), dtype=MATCHES)
         rows["doc_id"], rows["query"] = doc_ids, np.arange(len(doc_ids))
         if self.has_copies:
