@@ -789,9 +789,7 @@ class Index:
         """Return `query_containment` for each document, in order, on one snapshot.
 
         Args:
-            documents: as in `query_many`.
-            where: as in `query`.
-            text: a table's column of documents; ``None``: "text".
+            documents, text: as in `query_many`; the others as in `query_containment`.
         """
         asked = documents_of(documents, text)
         require_many("query_containment_many", "documents", asked, "query_containment(document)")

@@ -177,7 +177,8 @@ class TableWalk(_Walk):
         return at_hand
 
     def _keep_long_runs(self, at_hand: SketchesAtHand, known: int) -> None:
-        """Take over the long runs that the kernel has added, from the `known`-th on."""
+        """Copy the long runs that the kernel has added, from the `known`-th on, to those of all tables, by
+        numbers in place of ranks."""
         if self._local_longs is not self._longs:
             new = slice(known, int(self.cursor["num_longs"][0]))
             self._longs[new] = self._local_longs[new]

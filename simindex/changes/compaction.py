@@ -166,8 +166,8 @@ class _Compaction:
 
     def _copy_documents(self, new: NewFile) -> None:
         """Copy records and the removal marks of documents that are left in segments; those that wait in the
-        manifest go to their databases, too. Raises CorruptIndexError where the manifest counts other
-        records."""
+        manifest go to their databases, too. Raises CorruptIndexError where there are not as many records as
+        the manifest says."""
         recent = self._old.recent
         marks = {doc_id_key(n): encode_flags(n, flags) for n, flags in recent.marks.items()}
         found = self._copy(new, "documents", without=marks)

@@ -61,8 +61,9 @@ def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted:
     """Return what a search finds, everything that passes a filter among it unless `truncated` says otherwise;
     what does not pass is among it, too, for the caller to leave out.
 
-    Where few documents may pass, a query whose search would meet a limit is compared with each of them
-    instead of being looked for in tables. `run` searches a directory.
+    Where the documents that may pass are known to be few, all queries are compared with each of them. Else
+    `run` searches the tables of a directory, and only queries that met a limit, or found very many, are
+    compared so.
     """
     committed, count = view.with_pending(None), len(batch)
     owners, asked = view.scopes.owners(committed, where, if_known=True), np.arange(count)
