@@ -162,7 +162,8 @@ class Source:
 
     @property
     def key(self) -> str:
-        """What its document is called, where it is one: its path as it was given, "." and "//" left out."""
+        """The key of its document, where it is one: its path as it was given, "." and "//" left out; a URL
+        unchanged."""
         return self.path if is_remote(self.path) else tidy_path(self.name)
 
     def total_bytes(self) -> int | None:

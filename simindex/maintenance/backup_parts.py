@@ -52,7 +52,8 @@ class Counter:
 
 
 def segment_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """Yield the values of a segment by parts: up to `PART_BYTES`, and one value at least."""
+    """Yield the values of a segment in parts of about `PART_BYTES`: one ends with the value that reaches
+    it."""
     return (part.values for part in in_parts(pieces, None, attrgetter("num_bytes"), PART_BYTES))
 
 

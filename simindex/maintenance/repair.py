@@ -94,7 +94,8 @@ class Salvage:
         """Whether pages that no tree reaches are surely of the newest state."""
 
     def header(self, where: str) -> Header:
-        """Return the header. Raises CorruptIndexError where none is left."""
+        """Return a sound header of the file, or its copy beside it in the folder `where`. Raises
+        CorruptIndexError where none is left."""
         for value in (*(value for _, value in self._named(CONFIG_KEY)), second_header(where)):
             with suppress(SimIndexError):
                 return decode_header(value, where)
@@ -357,7 +358,8 @@ class _Repair:
         return found[first]
 
     def _are_live(self, doc_ids: np.ndarray, remains: list[SegmentRemains]) -> np.ndarray:
-        """Return which doc ids neither a mark nor a whole key table contradicts."""
+        """Return for each doc id whether its document is live: no sound mark in the tree removes it, and the
+        key table of its segment names it, if all of that table is left."""
         # Numbers are given once, so an older mark holds, and what a key table does not name its
         # segment has no more.
         marked = np.array(sorted(self._marks_of(self._salvage.reached("removed"))), dtype=np.int64)

@@ -44,7 +44,7 @@ class Problem:
     documents: tuple[Key, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known as values that JSON has."""
+        """Return the fields but those that are ``None`` or (), as values that JSON has."""
         known: dict[str, Any] = plain({k: v for k, v in vars(self).items() if v is not None and v != ()})
         return known
 

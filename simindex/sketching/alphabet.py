@@ -110,13 +110,15 @@ def fold_table() -> np.ndarray:
 
 @cache
 def mapping(step: Mapping) -> bytes:
-    """Return the mapping of a step with the pairs that have a composite, as the kernel takes both."""
+    """Return the packed mapping of a step, and behind it the pairs that have a composite, as the kernel takes
+    them."""
     return _section(step) + _section("pairs")
 
 
 @cache
 def _cells(step: Mapping) -> np.ndarray:
-    """Return the cell of each code point in a mapping, uint16."""
+    """Return the cell of each code point in a mapping, uint16: 0 where it stays and joins with nothing before
+    it, `_MAPPED` or more where it is mapped."""
     found = mapping(step)
     num_cells = int(np.frombuffer(found, "<u4", 1)[0])
     rows = np.frombuffer(found, "<u2", NUM_CODES // 64, _HEAD)

@@ -39,7 +39,8 @@ class Estimate(NamedTuple):
 
 @lru_cache(maxsize=4096)  # short texts, as lines are, have few sizes
 def row_estimate(agree: int, num_perm: int, shingles_a: int, shingles_b: int) -> Estimate:
-    """Return the estimate from agreeing rows of two documents of so many different shingles, 0: not known."""
+    """Return the estimate, never an exact one, from how many of the rows agree. `shingles_a`, `shingles_b`:
+    distinct shingles of both documents, 0 where not known; the standard error depends on them."""
     similarity = similarity_table(num_perm)[agree]
     union = union_size(shingles_a, shingles_b, similarity)
     return Estimate(similarity, False, standard_error(agree, num_perm, union))

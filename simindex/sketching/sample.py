@@ -38,7 +38,8 @@ def mixed_hashes(hashes: np.ndarray) -> np.ndarray:
 
 
 def num_entries(num_shingles: np.ndarray, num_sampled: np.ndarray) -> np.ndarray:
-    """Return how many hashes samples have: those below the limit, filled up to `FLOOR`."""
+    """Return how many hashes samples have: those up to the limit, but at least `FLOOR`, or all that a
+    document of fewer shingles has."""
     counts: np.ndarray = np.maximum(num_sampled, np.minimum(num_shingles, FLOOR))
     return counts
 
@@ -113,14 +114,16 @@ class Samples:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], one_in: int) -> Samples:
-        """Return the samples of single documents, none of them coarser than asked for, as a batch."""
+        """Return the samples of single documents as a batch of one in `one_in`, to which finer ones are cut
+        down; none may be coarser."""
         hashes = np.concatenate([np.empty(0, dtype=np.uint64), *[sample.hashes for sample in samples]])
         counts = [(sample.num_shingles, sample.num_sampled) for sample in samples]
         num_shingles, num_sampled = np.array(counts, dtype=np.uint32).reshape(-1, 2).T.copy()
         return cls(hashes, num_shingles, num_sampled, 1).coarser(one_in)
 
     def coarser(self, one_in: int) -> Samples:
-        """Return what one in `one_in` shingles gives, of the same documents: no finer than these are."""
+        """Return the samples of the same documents of one in `one_in` shingles, a multiple of that of
+        these."""
         if one_in == self.one_in:
             return self
         lengths = num_entries(self.num_shingles, self.num_sampled)

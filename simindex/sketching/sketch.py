@@ -50,7 +50,8 @@ def fingerprint_of(value: object) -> int:
 
 
 def fingerprints_of(values: Iterable[Any]) -> np.ndarray:
-    """Return fingerprints as a new array of uint64, of 64-bit integers or of what `fingerprint_of` takes."""
+    """Return fingerprints as a new array of uint64, of an array of 64-bit integers or of values that
+    `fingerprint_of` takes. Raises TypeError or ValueError, which names the index of a value that is none."""
     if isinstance(values, str | bytes | bytearray) or not isinstance(values, Iterable):
         raise ArgumentTypeError(
             "fingerprints",

@@ -139,7 +139,7 @@ class Sketcher:
         return self.sketch_list(documents if isinstance(documents, list) else list(documents))
 
     def sketch_list(self, items: list[Any]) -> SketchBatch:
-        """Return what `sketch_many` does, of a list."""
+        """Return the sketches of a list of documents of any kind, in order. Raises as `sketch`."""
         if set(map(type, items)) == {str}:
             return self._of_texts(items)
         places: dict[Callable[[list[Any]], SketchBatch], list[int]] = {}
@@ -215,7 +215,8 @@ class Sketcher:
             batch.samples = Samples(hashes, num_distinct, num_sampled, step.one_in)
 
     def _of_shingles(self, documents: list[Any]) -> SketchBatch:
-        """Sketch documents that are neither texts nor sketches."""
+        """Return the sketches of documents that are ready shingles, with weights or without. Raises as
+        `shingles_in`, `ready_hashes` and `weighted_hashes`."""
         config, batch, samples = self.config, self._empty(len(documents), OF_DOCUMENTS), []
         for place, document in enumerate(documents):
             weights = None
