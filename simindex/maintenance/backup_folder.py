@@ -19,7 +19,7 @@ from typing import NamedTuple
 from simindex.changes.session import clear_unnamed
 from simindex.checks import local_path
 from simindex.config import both_values, differing_fields
-from simindex.errors import BackupTargetError, ConfigMismatchError, CorruptIndexError, IndexFullError, damaged
+from simindex.errors import BackupTargetError, ConfigMismatchError, IndexFullError, damaged
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import (
@@ -39,6 +39,7 @@ from simindex.maintenance.backup_parts import (
     Step,
     batched,
     checked,
+    require_records,
 )
 from simindex.maintenance.stored_segment import StoredSegment
 from simindex.maintenance.work_folder import place_of, work_folder
@@ -192,8 +193,9 @@ class FolderTarget:
         """Make the folder the backup of a snapshot, in one commit; a new one has got most of its records in
         commits before, while nothing names them. `stored`: the snapshot's manifest as it lies there.
 
-        Raises CorruptIndexError where the index has an entry that fails its seal; and, after the commit,
-        where the backup has not as many records as the manifest says."""
+        Raises CorruptIndexError, and commits nothing, where an entry of the index fails its seal or records
+        are missing.
+        """
         gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})
         with self._store.reading(buffers=False) as there:
             differences = {name: difference(name, txn.parts(name), there.parts(name)) for name in SMALL}
@@ -215,18 +217,12 @@ class FolderTarget:
                 writing.delete_prefix("segments", segment_prefix(segment))
             for name, found in differences.items():
                 written += _apply(txn, writing, name, found)
+            require_records(self.name, manifest, writing.count("documents"))
             writing.put(MAIN, MANIFEST_KEY, stored)
             writing.put("meta", BACKUP_KEY, encode_backup_mark(stored))
             return written
 
         self._advance(self._store.commit(change))
-        with self._store.reading() as there:
-            count = there.count("documents")
-        if count != manifest.num_records:
-            raise CorruptIndexError(
-                f"{self.name}: expected a backup of {manifest.num_records} records, found {count}; the "
-                "index has lost pages, simindex check says which"
-            )
 
 
 def _tail(txn: ReadTransaction, name: str, first: bytes | None) -> Iterator[Items]:

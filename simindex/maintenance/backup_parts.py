@@ -13,6 +13,8 @@ from itertools import chain, groupby
 from operator import attrgetter
 
 from simindex.batching import in_parts
+from simindex.errors import CorruptIndexError
+from simindex.format.meta import Manifest
 from simindex.format.seals import unseal_many
 from simindex.maintenance.stored_segment import Piece
 
@@ -62,6 +64,16 @@ def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
     for part in parts:
         unseal_many(database, part, f"{database}, entry")
         yield part
+
+
+def require_records(name: str, manifest: Manifest, found: int) -> None:
+    """Raise CorruptIndexError where a backup, called `name`, has not as many records as its manifest says.
+    They are counted as they come: LMDB's own count does not show that a page is of an earlier commit."""
+    if found != manifest.num_records:
+        raise CorruptIndexError(
+            f"{name}: expected a backup of {manifest.num_records} records, found {found}; the index has lost "
+            "pages, simindex check says which"
+        )
 
 
 def batched(parts: Iterator[Items]) -> Iterator[Items]:

@@ -37,6 +37,7 @@ from simindex.maintenance.backup_parts import (
     Step,
     checked,
     cut,
+    require_records,
     segment_parts,
 )
 from simindex.maintenance.object_store import MissingObjectError, Objects, StoreError
@@ -90,7 +91,7 @@ class StoreTarget:
                 )
             self.manifest = decode_manifest(self._older.manifest)
         self.copied_bytes = self.reused_bytes = 0
-        self._objects, self._source, self._permissions = objects, source.path, permissions
+        self._objects, self._permissions = objects, permissions
         self._progress = counter.advance
         self._there, self._given = objects.sizes(PARTS), set[str]()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="simindex-upload")
@@ -135,20 +136,17 @@ class StoreTarget:
         """Begin to upload the small databases, and prepare the manifest that `publish` stores. `stored`: the
         snapshot's manifest as it lies there. Raises CorruptIndexError where an entry fails its seal or
         records are missing."""
-        databases = {
-            name: tuple(
-                self._upload(encode_entries(items)) for items in checked(name, cut(name, txn.parts(name)))
-            )
-            for name in SMALL
-        }
+        databases, counts = dict[str, tuple[Part, ...]](), dict.fromkeys(SMALL, 0)
+        for name in SMALL:
+            parts = list[Part]()
+            for items in checked(name, cut(name, txn.parts(name))):
+                parts.append(self._upload(encode_entries(items)))
+                counts[name] += len(items)
+            databases[name] = tuple(parts)
+        require_records(self.name, manifest, counts["documents"])
         others = [(key, bytes(value)) for key, value in txn.items("meta") if key not in _NOT_COPIED]
         if others:
             databases["meta"] = (self._upload(encode_entries(others)),)
-        if txn.count("documents") != manifest.num_records:
-            raise CorruptIndexError(
-                f"{self._source}: expected {manifest.num_records} records, found "
-                f"{txn.count('documents')}; simindex check says what else is wrong"
-            )
         self._backup = StoredBackup(
             header=bytes(txn.get("meta", CONFIG_KEY) or b""),
             manifest=stored,

@@ -442,6 +442,10 @@ class WriteTransaction:
         with self._txn.cursor(db=self._databases[database]) as cursor:
             cursor.putmulti(items)
 
+    def count(self, database: str) -> int:
+        """Return the number of entries of a database, with those that this transaction stores."""
+        return int(self._txn.stat(self._databases[database])["entries"])
+
     def delete(self, database: str, key: bytes) -> bool:
         """Remove a key; False when it was not there."""
         return bool(self._txn.delete(key, db=self._databases[database]))
