@@ -1,7 +1,8 @@
 """Settings: the formulas of banding, recall and thresholds; and `tune`, which finds settings by a sample.
 
-The formulas are those of `simindex.formulas`, whose names are offered here. `tune` reads a `sample`, says
-what it is, and finds its similar pairs; `settings` says what each setting would find of them.
+The formulas are those of `simindex.formulas`, whose names are offered here. `find_settings` has `tune`: it
+reads a `sample` and its `labels`, and finds its `sample_pairs`. `measures` and `precision` compute,
+`settings` says what each setting would find and cost, `advice` decides, and `report` and `page` show it.
 
 >>> import simindex
 >>> from simindex import tuning

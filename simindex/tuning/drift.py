@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.tuning.report import Share
+from simindex.tuning.precision import Share
 
 _LONGER = 1.5
 """Times longer or shorter that texts may be."""

@@ -1,27 +1,23 @@
-"""Labelled pairs: two ids of the sample or two texts, and a verdict; precision and recall by them.
+"""Labelled pairs: two ids of the sample or two texts, and a verdict.
 
-Invariant: a label that names nothing, or says two things, is an error and never left out. Source: Wilson,
-Probable inference, the law of succession, and statistical inference, 1927; for pairs that stand for different
-numbers of others the effective number of labels, Kish, Survey Sampling, 1965.
+Invariant: a label that names nothing, or says two things, is an error and never left out.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from simindex.inputs import BadRowError, Source
 from simindex.inputs.rows import from_json
 from simindex.tuning.measures import TextPairs
-from simindex.tuning.report import LEAST_SIMILARITY, LabelFigures, Point, Share, in_tenths, tenth_of
 from simindex.tuning.sample import Sample, SampleError
+from simindex.tuning.sample_pairs import LEAST_SIMILARITY, in_tenths, tenth_of
 
 _VERDICTS: dict[Any, bool | None] = {"y": True, "yes": True, "n": False, "no": False, "skip": None}
 _VERDICTS |= {True: True, False: False, None: None, "true": True, "false": False}
@@ -29,6 +25,20 @@ _FORM = '{"a": ID, "b": ID, "verdict": "y"}, or text_a and text_b in place of id
 
 _FEW = 0.05
 """Share of the wanted labels that may be of pairs whose number is not known, and count once beside others."""
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """Labels by the tenth of similarity, 0..9, of their pairs.
+
+    Attributes:
+        yes, no: how many pairs of each tenth are wanted, and how many are not.
+        skipped: pairs that were left without a verdict.
+    """
+
+    yes: tuple[int, ...]
+    no: tuple[int, ...]
+    skipped: int
 
 
 @dataclass(frozen=True)
@@ -160,82 +170,3 @@ def _text(name: str, key: Any, sample: Sample, places: Mapping[Any, list[int]]) 
 
 def _word(verdict: bool) -> str:
     return '"y"' if verdict else '"n"'
-
-
-# ---- precision and recall ----
-
-_DEVIATIONS = 1.959964
-"""Of a normal distribution, within which 0.95 of it lies."""
-
-_ROUNDING = 1e-9
-
-
-def wilson(share: float, number: float) -> Share:
-    """Return a share of so many trials with its interval; it is whole where there was no trial."""
-    if not number:
-        return Share(share, 0.0, 1.0)
-    square = _DEVIATIONS**2
-    middle = (share + square / (2 * number)) / (1 + square / number)
-    half = _DEVIATIONS / (1 + square / number)
-    half *= math.sqrt(share * (1 - share) / number + square / (4 * number**2))
-    return Share(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
-
-
-def points_of(
-    scores: np.ndarray,
-    wanted: np.ndarray,
-    weights: np.ndarray,
-    thresholds: Sequence[float],
-    counting: float = 1.0,
-) -> tuple[Point, ...]:
-    """Return a point for each threshold, from which on pairs are taken; of a distance it is negative.
-
-    The intervals are made for the share `counting` of the labels: not for all where the same labels chose the
-    threshold, which looks better on them than on others.
-    """
-    found = []
-    for threshold in thresholds:
-        taken = scores >= threshold - _ROUNDING
-        precision, recall = _share(wanted, weights, taken, counting), _share(taken, weights, wanted, counting)
-        found.append(Point(abs(threshold), precision, recall))
-    return tuple(found)
-
-
-def _share(hits: np.ndarray, weights: np.ndarray, among: np.ndarray, counting: float) -> Share:
-    """Return the weighted share of `hits` among some pairs; 1 of none: none was taken wrongly, or missed."""
-    used = weights[among]
-    if not len(used):
-        return wilson(1.0, 0)
-    total = float(used.sum())
-    share = float(weights[among & hits].sum()) / total
-    return wilson(min(1.0, share), counting * total**2 / float((used**2).sum()))
-
-
-class Goal(NamedTuple):
-    """What is asked of a threshold: a precision, or a recall, 0..1; the best F1 where both are ``None``."""
-
-    precision: float | None = None
-    recall: float | None = None
-
-    def worth(self, precision: float, recall: float) -> float:
-        """Return what is greater the better both are: once the wanted one is reached, the other counts."""
-        if self.precision is not None:
-            return precision if precision < self.precision else round(self.precision + recall, 12)
-        if self.recall is not None:
-            return recall if recall < self.recall else round(self.recall + precision, 12)
-        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-
-    def of(self, point: Point) -> float:
-        """Return the worth of a point."""
-        return self.worth(point.precision.value, point.recall.value)
-
-    def best(self, points: Sequence[Point]) -> Point:
-        """Return the best point; of several in a row that are equally good the middle one."""
-        worths = [self.of(point) for point in points]
-        first = worths.index(max(worths))
-        equal = sum(1 for _ in takewhile(worths[first].__eq__, worths[first:]))
-        return points[first + (equal - 1) // 2]
-
-    def is_reached(self, point: Point) -> bool:
-        """Whether a point has the wanted precision or recall."""
-        return point.precision.value >= (self.precision or 0) and point.recall.value >= (self.recall or 0)

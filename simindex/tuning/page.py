@@ -8,8 +8,11 @@ from typing import Any
 
 from simindex.corpus.report.page import page_of, shared_form
 from simindex.jsonable import plain
-from simindex.tuning.report import CURVE_TITLES, SETTING_TITLES, SamplePair, TuningReport, excerpt, name_of
-from simindex.tuning.sample import LABELS
+from simindex.tuning.advice import name_of
+from simindex.tuning.precision import CURVE_TITLES
+from simindex.tuning.report import TuningReport, excerpt
+from simindex.tuning.sample_pairs import LABELS, SamplePair
+from simindex.tuning.settings import SETTING_TITLES
 
 _MOST_TEXT, _EXCERPT = 20_000, 160
 """Characters of a text that are shown: to label it, and to see what a tenth of similarity is."""

@@ -23,9 +23,8 @@ from simindex.sketching.permutations import plan_for
 from simindex.sketching.sample import num_entries
 from simindex.sketching.shingles import shingle_hashes
 from simindex.sketching.sketcher import Sketcher
-from simindex.tuning.labels import Goal
 from simindex.tuning.measures import Measured
-from simindex.tuning.report import Setting
+from simindex.tuning.precision import Goal
 
 NUM_PERMS = 64, 128, 256, 512
 _USUAL_NUM_PERM = 128
@@ -46,6 +45,57 @@ _KEPT_MULTIPLE = 100
 _ROUNDING = 1e-9
 _NEARLY = 0.01
 """A cheaper setting whose F1 is less by this is as good."""
+
+
+SETTING_TITLES = "setting", "at", "missed", "wrong", "F1", "bytes a text", "us a text"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a setting would find of the sample's pairs, at one threshold.
+
+    Attributes:
+        name: as people call it.
+        config: of an index.
+        by: "minhash", "simhash", or "containment", which is counted in the texts.
+        threshold: least similarity, or share of the smaller text; with by="simhash" the most bits.
+        missed: expected share, 0..1, of the pairs to be found that it misses.
+        wrong: expected share, 0..1, of what it returns that is not to be found.
+        document_bytes: of an index, once it is compacted.
+        document_seconds: processor time to sketch a text of the sample, measured in this run.
+    """
+
+    name: str
+    config: Config
+    by: str
+    threshold: float
+    missed: float
+    wrong: float
+    document_bytes: int
+    document_seconds: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether kept shingles are compared."""
+        return self.config.keep_shingles > 0
+
+    def row(self) -> tuple[str, ...]:
+        """Return what stands below `SETTING_TITLES`."""
+        return (
+            self.name,
+            f"{self.threshold:g}",
+            f"{self.missed:.1%}",
+            f"{self.wrong:.1%}",
+            f"{self.f1:.3f}",
+            f"{self.document_bytes:,}",
+            f"{1e6 * self.document_seconds:,.1f}",
+        )
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of the shares that are found, and that are right."""
+        found, right = 1 - self.missed, 1 - self.wrong
+        return 2 * found * right / (found + right) if found + right else 0.0
 
 
 @dataclass(frozen=True)

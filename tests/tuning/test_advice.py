@@ -11,9 +11,9 @@ from support.truth import exact_similarities, extract, texts
 import simindex
 from simindex import CharShingles, WordShingles, tuning
 from simindex.tuning import TuningReport
-from simindex.tuning.labels import Goal
 from simindex.tuning.measures import Measured
-from simindex.tuning.sample import valley_of
+from simindex.tuning.precision import Goal
+from simindex.tuning.sample_pairs import valley_of
 from simindex.tuning.settings import Wanted, containment_setting
 
 LICENCES = [(key, text) for key, text in sorted(extract().items()) if len(text) < 4_000]
@@ -159,7 +159,7 @@ def test_tune_takes_other_shingles() -> None:
 
 
 def test_tune_thins_a_sample_with_too_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simindex.tuning.sample._MOST_PAIRS", 300)
+    monkeypatch.setattr("simindex.tuning.sample_pairs._MOST_PAIRS", 300)
     found = tuning.tune(LICENCES)
     assert 0 < found.num_pairs <= 300
     assert "drawn at random" in " ".join(found.notes)

@@ -10,9 +10,10 @@ import pytest
 from support.truth import exact_similarities, extract
 
 from simindex import CharShingles, Key, WordShingles, tuning
-from simindex.tuning.find_settings import shinglings
-from simindex.tuning.labels import Goal, points_of, read_labels
+from simindex.tuning.advice import shinglings
+from simindex.tuning.labels import read_labels
 from simindex.tuning.measures import TextPairs, measured
+from simindex.tuning.precision import Goal, points_of
 from simindex.tuning.sample import Sample
 
 LICENCES = sorted(extract().items())

@@ -20,15 +20,12 @@ from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
 from simindex.cli.output import note, note_tally, print_json, print_table, print_text, whole_file, work_bar
 from simindex.jsonable import plain
+from simindex.tuning.advice import name_of
 from simindex.tuning.page import page_of_tuning
-from simindex.tuning.report import (
-    CURVE_TITLES,
-    LEAST_SIMILARITY,
-    SETTING_TITLES,
-    TuningReport,
-    excerpt,
-    name_of,
-)
+from simindex.tuning.precision import CURVE_TITLES
+from simindex.tuning.report import TuningReport, excerpt
+from simindex.tuning.sample_pairs import LEAST_SIMILARITY
+from simindex.tuning.settings import SETTING_TITLES
 
 _HUNDREDTHS = 5
 """Of similarity, in a bar."""
