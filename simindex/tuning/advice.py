@@ -22,7 +22,6 @@ from simindex.tuning.sample import Sample
 from simindex.tuning.sample_pairs import SamplePairs, in_tenths
 from simindex.tuning.settings import (
     MOST_BITS,
-    SIMHASH,
     Setting,
     Wanted,
     best_of,
@@ -95,15 +94,16 @@ class Advised(NamedTuple):
 
 
 def without_labels(sample: Sample, found: SamplePairs, shingles: Shingles, threshold: float) -> Advised:
-    """Return the advice where the sample's pairs of the threshold are those that are to be found."""
-    places = list(range(len(found.ends)))
-    if len(places) > _MEASURED_PAIRS:
-        places = Random(_SEED).sample(places, _MEASURED_PAIRS)
-    used, ends = np.unique(found.ends[places], return_inverse=True)
-    pairs = TextPairs([sample.texts[place] for place in used.tolist()], ends.reshape(-1, 2))
-    by = measured(pairs, shingles)
-    are = by.similarities >= threshold - 1e-9
-    wanted = Wanted(by, distances(pairs, SIMHASH), are, np.ones(len(places)))
+    """Return the advice where the sample's pairs of the threshold are those to be found: the smallest MinHash
+    setting that finds nearly what the best one does. Of more than 10,000 pairs as many are drawn."""
+    rows = list(range(len(found.ends)))
+    if len(rows) > _MEASURED_PAIRS:
+        rows = Random(_SEED).sample(rows, _MEASURED_PAIRS)
+    used, ends = np.unique(found.ends[rows], return_inverse=True)
+    pairs = TextPairs([sample.texts[number] for number in used.tolist()], ends.reshape(-1, 2))
+    by_shingles = measured(pairs, shingles)
+    is_wanted = by_shingles.similarities >= threshold - 1e-9
+    wanted = Wanted(by_shingles, distances(pairs), is_wanted, np.ones(len(rows)))
     settings = settings_for(wanted, shingles, threshold, MOST_BITS, sample.texts)
     setting = best_of([each for each in settings if each.by == "minhash"], Goal())
     # Texts of one length that are so similar hold so much of each other.
@@ -113,7 +113,8 @@ def without_labels(sample: Sample, found: SamplePairs, shingles: Shingles, thres
 
 
 def shinglings(base: Shingles) -> list[Shingles]:
-    """Return what is tried, with the normalisation of the base, which comes first."""
+    """Return the shingles that are tried: the base first, then usual sizes of words and of characters with
+    its normalisation."""
     steps = base.normalize
     tried: list[Shingles] = [WordShingles(size, steps) for size in _WORDS]
     tried += [CharShingles(size, steps) for size in _CHARACTERS]
@@ -123,69 +124,75 @@ def shinglings(base: Shingles) -> list[Shingles]:
 def with_labels(
     shingles: Shingles, labels: Labels, histogram: tuple[int, ...], goal: Goal, texts: Sequence[str]
 ) -> Advised:
-    """Return the advice that follows from labels; the histogram is of the pairs by these shingles."""
+    """Return the advice that follows from labels, by these shingles unless others are clearly better.
+
+    Args:
+        histogram: of the sample's pairs by `shingles`; labels are weighted by it.
+        texts: of the sample; the cost of settings is measured on some of them.
+    """
     tried = shinglings(shingles)
-    by = [measured(labels.pairs, each) for each in tried]
-    similarities, notes = by[0].similarities, list[str]()
+    names, by_shingles = list(map(name_of, tried)), [measured(labels.pairs, each) for each in tried]
+    similarities, notes = by_shingles[0].similarities, list[str]()
     weights = labels.weights(similarities, histogram, notes)
-    bits = distances(labels.pairs, SIMHASH)
+    bits = distances(labels.pairs)
 
     def curve(name: str, scores: np.ndarray, thresholds: Sequence[float]) -> LabelCurve:
         points = points_of(scores, labels.wanted, weights, thresholds)
         return LabelCurve(name, points, goal.best(points))
 
-    each_by = list(zip(map(name_of, tried), by, strict=True))
-    curves = [curve(name, of.similarities, _THRESHOLDS) for name, of in each_by]
-    at = _best_place(curves, goal)
+    curves = [curve(name, of.similarities, _THRESHOLDS) for name, of in zip(names, by_shingles, strict=True)]
     simhash = curve("SimHash", -bits.astype(float), [-distance for distance in range(_MOST_BITS + 1)])
-    containments = [curve(f"containment, {name}", of.containments, _THRESHOLDS) for name, of in each_by]
-    within = _best_place(containments, goal)
-    contained = containments[within]
+    containments = [
+        curve(f"containment, {name}", of.containments, _THRESHOLDS)
+        for name, of in zip(names, by_shingles, strict=True)
+    ]
+    best, best_share = _best_index(curves, goal), _best_index(containments, goal)
+    contained = containments[best_share]
     settings = settings_for(
-        Wanted(by[at], bits, labels.wanted, weights),
-        tried[at],
-        curves[at].best.threshold,
+        Wanted(by_shingles[best], bits, labels.wanted, weights),
+        tried[best],
+        curves[best].best.threshold,
         int(simhash.best.threshold),
         texts,
     )
     setting = best_of(settings, goal)
-    scores = by[at].similarities if setting.by == "minhash" else -bits.astype(float)
-    asked = setting.threshold if setting.by == "minhash" else -setting.threshold
-    (point,) = points_of(scores, labels.wanted, weights, [asked], _JUDGING)
-    of_shares = Wanted(by[within], bits, labels.wanted, weights)
-    settings.append(containment_setting(of_shares, tried[within], contained.best.threshold, goal, texts))
+    scores, cut = by_shingles[best].similarities, setting.threshold
+    if setting.by == "simhash":
+        scores, cut = -bits.astype(float), -cut
+    (point,) = points_of(scores, labels.wanted, weights, [cut], _JUDGING)
+    of_shares = Wanted(by_shingles[best_share], bits, labels.wanted, weights)
+    settings.append(containment_setting(of_shares, tried[best_share], contained.best.threshold, goal, texts))
     is_reached = goal.is_reached(point)
     is_better = contained.best.f1 > point.f1 + _BETTER_CONTAINMENT
     if is_better and goal.is_reached(contained.best) >= is_reached:
         notes.append(
             f"Shares of the smaller text say more here: containment of {contained.best.threshold:g} or more "
-            f"by {name_of(tried[within])} reaches an F1 of {contained.best.f1:.3f}, and this advice "
+            f"by {names[best_share]} reaches an F1 of {contained.best.f1:.3f}, and this advice "
             f"{point.f1:.3f}. Take {settings[-1].config!r}, and query_containment."
         )
     figures = labels.figures(similarities)
-    counted = np.array(figures.yes) + np.array(figures.no)
-    if bare := np.flatnonzero((in_tenths(histogram) > 0) & (counted == 0)).tolist():
+    if bare := np.flatnonzero((in_tenths(histogram) > 0) & (np.add(figures.yes, figures.no) == 0)).tolist():
         shown = ", ".join(f"{tenth / 10:g} to {(tenth + 1) / 10:g}" for tenth in bare)
         notes.append(
             f"No label has a similarity of {shown}: the pairs there count neither as found nor as missed."
         )
     if not is_reached:
         notes.append("No threshold reaches what you want on these labels: this one comes nearest.")
-    order = sorted(range(len(curves)), key=lambda place: (place != at, -goal.of(curves[place].best)))
-    ordered = *(curves[place] for place in order), simhash, contained
-    return Advised(settings, Advice(setting, point), notes, figures, ordered)
+    advised = curves.pop(best)
+    others = sorted(curves, key=lambda other: -goal.of(other.best))
+    return Advised(settings, Advice(setting, point), notes, figures, (advised, *others, simhash, contained))
 
 
-def _best_place(curves: Sequence[LabelCurve], goal: Goal) -> int:
-    """Return the place of the best curve: of the first one, which the user asked for, unless another is
-    clearly better."""
+def _best_index(curves: Sequence[LabelCurve], goal: Goal) -> int:
+    """Return the index of the best curve: 0, whose shingles the user asked for, unless another is clearly
+    better. Of those that are nearly as good as the best by the goal, the one with the best F1 counts."""
     worths = [goal.of(each.best) for each in curves]
-    near = [place for place, worth in enumerate(worths) if worth >= max(worths) - _CLEARLY]
-    best = max(near, key=lambda place: curves[place].best.f1)
+    near = [index for index, worth in enumerate(worths) if worth >= max(worths) - _CLEARLY]
+    best = max(near, key=lambda index: curves[index].best.f1)
     return 0 if 0 in near and curves[0].best.f1 >= curves[best].best.f1 - _CLEARLY else best
 
 
 def name_of(shingles: Shingles) -> str:
-    """Return what people call shingles: "3 words"."""
+    """Return what people call shingles: "3 words", "1 character"."""
     noun = "word" if isinstance(shingles, WordShingles) else "character"
     return f"{shingles.size} {noun}{'s'[: shingles.size != 1]}"

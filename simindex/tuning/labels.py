@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from simindex.format.keys import Key
 from simindex.inputs import BadRowError, Source
 from simindex.inputs.rows import from_json
 from simindex.tuning.measures import TextPairs
 from simindex.tuning.sample import Sample, SampleError
-from simindex.tuning.sample_pairs import LEAST_SIMILARITY, in_tenths, tenth_of
+from simindex.tuning.sample_pairs import LEAST_SIMILARITY, in_tenths, tenths_of
 
 _VERDICTS: dict[Any, bool | None] = {"y": True, "yes": True, "n": False, "no": False, "skip": None}
 _VERDICTS |= {True: True, False: False, None: None, "true": True, "false": False}
@@ -52,7 +53,7 @@ class Labels:
 
     def figures(self, similarities: np.ndarray) -> LabelFigures:
         """Return how many there are in each tenth of similarity."""
-        tenths = _tenths_of(similarities)
+        tenths = tenths_of(similarities)
         yes, no = (np.bincount(tenths[are], minlength=10).tolist() for are in (self.wanted, ~self.wanted))
         return LabelFigures(tuple(yes), tuple(no), self.skipped)
 
@@ -63,7 +64,7 @@ class Labels:
         the wanted ones every label stands for itself, for beside weights they would hardly count; `notes`
         gets a sentence that says so.
         """
-        tenths = _tenths_of(similarities)
+        tenths = tenths_of(similarities)
         is_below = similarities < LEAST_SIMILARITY
         drawn = self.of_sample & ~is_below
         unknown, wanted = int((self.wanted & ~drawn).sum()), int(self.wanted.sum())
@@ -79,27 +80,25 @@ class Labels:
         return np.where(drawn, shares[tenths], 1.0)
 
 
-def _tenths_of(similarities: np.ndarray) -> np.ndarray:
-    return np.array([tenth_of(similarity) for similarity in similarities.tolist()])
-
-
 def read_labels(given: Any, sample: Sample) -> Labels:
     """Return the labels of a path of JSON lines, or of an iterable of mappings or (a, b, verdict)."""
-    places = sample.places()
+    by_key: dict[Key, set[str]] = {}
+    for key, text in zip(sample.keys, sample.texts, strict=True):
+        by_key.setdefault(key, set()).add(text)
     numbers: dict[str, int] = {}
     seen: dict[tuple[int, int], tuple[bool, str]] = {}
     skipped = 0
     for name, label in _labels(given):
-        ends, verdict = _read(name, label, sample, places)
+        ends, verdict = _read(name, label, by_key)
         if verdict is None:
             skipped += 1
             continue
         first, second = sorted(numbers.setdefault(text, len(numbers)) for text in ends)
-        before, place = seen.setdefault((first, second), (verdict, name))
+        before, where = seen.setdefault((first, second), (verdict, name))
         if before != verdict:
             raise SampleError(
                 f"{name}: expected one verdict on a pair, found {_word(verdict)}, and "
-                f"{_word(before)} for the same two texts at {place}; leave one of them out"
+                f"{_word(before)} for the same two texts at {where}; leave one of them out"
             )
     wanted = np.array([verdict for verdict, _ in seen.values()], dtype=bool)
     if not 0 < wanted.sum() < len(wanted):
@@ -133,9 +132,7 @@ def _labels(given: Any) -> Iterator[tuple[str, Any]]:
                 raise SampleError(f"{name}: expected a label, {_FORM}, found no JSON") from None
 
 
-def _read(
-    name: str, label: Any, sample: Sample, places: Mapping[Any, list[int]]
-) -> tuple[tuple[str, str], bool | None]:
+def _read(name: str, label: Any, by_key: Mapping[Any, set[str]]) -> tuple[tuple[str, str], bool | None]:
     """Return ((text a, text b), verdict) of a label: True for a duplicate, False for none, ``None`` to skip
     the pair. Raises SampleError, which names the label by `name`, where it is malformed. Ids are looked up in
     `sample`."""
@@ -154,18 +151,18 @@ def _read(
         return (a, b), _VERDICTS[word]
     if "a" not in label or "b" not in label:
         raise SampleError(f"{name}: expected a label, {_FORM}, found {label!r:.100}")
-    ends = [_text(name, label[side], sample, places) for side in ("a", "b")]
+    ends = [_text(name, label[side], by_key) for side in ("a", "b")]
     return (ends[0], ends[1]), _VERDICTS[word]
 
 
-def _text(name: str, key: Any, sample: Sample, places: Mapping[Any, list[int]]) -> str:
+def _text(name: str, key: Any, by_key: Mapping[Any, set[str]]) -> str:
+    """Return the text with this key; raise SampleError where none has it, or different ones have."""
     wanted = from_json(key)
-    found: Iterable[int] = () if isinstance(wanted, list | dict) else places.get(wanted, ())
-    texts = {sample.texts[place] for place in found}
+    texts = set() if isinstance(wanted, list | dict) else by_key.get(wanted, set())
     if len(texts) != 1:
         what = f"{len(texts)} texts with it" if texts else "none in the sample"
         raise SampleError(f"{name}: expected the id of one text of the sample, found {key!r:.100}, {what}")
-    return texts.pop()
+    return next(iter(texts))
 
 
 def _word(verdict: bool) -> str:

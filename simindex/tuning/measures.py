@@ -15,6 +15,7 @@ from simindex.sketching.sketch import HAS_FINGERPRINT, SketchBatch
 from simindex.sketching.sketcher import Sketcher
 
 _AT_ONCE = 1_000
+_SIMHASH = Config(num_perm=0)
 _NO_FINGERPRINT = 65
 """The distance of a text without features: more than any."""
 
@@ -60,9 +61,9 @@ def measured(pairs: TextPairs, shingles: Shingles) -> Measured:
     return Measured(np.array(shared, dtype=np.int64), sizes.min(axis=1), sizes.max(axis=1))
 
 
-def distances(pairs: TextPairs, config: Config) -> np.ndarray:
-    """Return in how many bits the fingerprints of each pair differ: int64, 65 where a text has none."""
-    sketcher, texts = Sketcher(config), list(pairs.texts)
+def distances(pairs: TextPairs) -> np.ndarray:
+    """Return in how many bits default fingerprints of each pair differ: int64, 65 where a text has none."""
+    sketcher, texts = Sketcher(_SIMHASH), list(pairs.texts)
     parts = [
         sketcher.sketch_list(texts[first : first + _AT_ONCE]) for first in range(0, len(texts), _AT_ONCE)
     ]

@@ -41,13 +41,6 @@ class Sample:
     texts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def places(self) -> dict[Key, list[int]]:
-        """Return the places of each key: a sample may have one more than once."""
-        found: dict[Key, list[int]] = {}
-        for place, key in enumerate(self.keys):
-            found.setdefault(key, []).append(place)
-        return found
-
 
 def read_sample(documents: Any, progress: Callable[[int], object] | None) -> Sample:
     """Return the first texts of what a caller gave, 100,000 at most; refuse ready shingles, and too few."""
@@ -122,10 +115,10 @@ def figures_of(sample: Sample, shingles: Shingles) -> SampleFigures:
     step = -(-len(texts) // _LOOKED_INTO)
     looked_into: list[np.ndarray] = []
     sizes = []
-    for place, text in enumerate(texts):
+    for number, text in enumerate(texts):
         hashes = distinct(shingle_hashes(text, shingles, 0))
         sizes.append(len(hashes))
-        if place % step == 0 and len(hashes):
+        if number % step == 0 and len(hashes):
             looked_into.append(hashes)
     if not looked_into:
         raise SampleError(

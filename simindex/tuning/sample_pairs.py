@@ -23,11 +23,12 @@ LEAST_SIMILARITY = 0.2
 BINS = 80
 """Bars of the histogram, a hundredth each: 0.20 up to and with 1.00."""
 
-NUM_PERM = 1024
+_NUM_PERM = 1024
 _MOST_PAIRS = 1_000_000
 _SEED = 1
-EXAMPLES_A_TENTH = 3
-LABELS, LABELS_A_TENTH = 60, 10
+_EXAMPLES_A_TENTH, _LABELS_A_TENTH = 3, 10
+LABELS = 60
+"""Of pairs of 0.4 or more; the others are for those who want to label more."""
 
 
 class SamplePair(NamedTuple):
@@ -44,11 +45,6 @@ class SamplePair(NamedTuple):
     text_a: str
     text_b: str
 
-    @property
-    def tenth(self) -> int:
-        """The tenth of similarity that it is in, 0..9; that of 1.0 is 9."""
-        return tenth_of(self.similarity)
-
 
 @dataclass(frozen=True)
 class SamplePairs:
@@ -63,84 +59,77 @@ class SamplePairs:
         bins = np.minimum(((self.similarities - LEAST_SIMILARITY) * 100 + 1e-9).astype(np.int64), BINS - 1)
         return tuple(np.bincount(bins, minlength=BINS).tolist())
 
-    def tenths(self) -> dict[int, list[int]]:
-        """Return the pairs of each tenth of similarity that has any."""
-        found: dict[int, list[int]] = {}
-        for place, similarity in enumerate(self.similarities.tolist()):
-            found.setdefault(tenth_of(similarity), []).append(place)
-        return found
-
 
 def pairs_of_sample(sample: Sample, shingles: Shingles) -> SamplePairs:
     """Return the similar pairs; where there are too many, those of a random quarter of the texts."""
-    places = [place for place, text in enumerate(sample.texts) if text]
+    rows = [row for row, text in enumerate(sample.texts) if text]
     while True:
-        found = _pairs_among(sample, places, shingles)
+        found = _pairs_among(sample, rows, shingles)
         if found is not None:
             return found
-        places = sorted(Random(_SEED).sample(places, len(places) // 4))
+        rows = sorted(Random(_SEED).sample(rows, len(rows) // 4))
         sample.notes.append(
-            f"There are more than {_MOST_PAIRS:,} similar pairs: those among {len(places):,} texts, drawn at "
+            f"There are more than {_MOST_PAIRS:,} similar pairs: those among {len(rows):,} texts, drawn at "
             "random, are counted."
         )
 
 
-def _pairs_among(sample: Sample, places: list[int], shingles: Shingles) -> SamplePairs | None:
-    ends: list[tuple[int, int]] = []
-    similarities: list[float] = []
-    config = Config(shingles=shingles, num_perm=NUM_PERM, simhash=None)
+def _pairs_among(sample: Sample, rows: list[int], shingles: Shingles) -> SamplePairs | None:
+    found: list[tuple[int, int, float]] = []
+    config = Config(shingles=shingles, num_perm=_NUM_PERM, simhash=None)
     texts = sample.texts
     with (
         tempfile.TemporaryDirectory(prefix="simindex-tune-") as folder,
         face.open(os.path.join(folder, "sample"), "x", config) as index,
     ):
-        index.insert_many((place, texts[place]) for place in places)
+        index.insert_many((row, texts[row]) for row in rows)
         pairs = index.pairs(LEAST_SIMILARITY, texts=texts.__getitem__, copies="first")
         for pair in pairs:
-            if len(ends) == _MOST_PAIRS:
+            if len(found) == _MOST_PAIRS:
                 pairs.close()
                 return None
             first, second = sorted((pair.a, pair.b))
-            ends.append((int(first), int(second)))
-            similarities.append(pair.similarity or 0.0)
+            found.append((int(first), int(second), pair.similarity or 0.0))
         if pairs.bounded.runs:
             sample.notes.append(
                 f"{pairs.bounded.runs:,} groups of texts with much in common were not compared all with all, "
                 "so pairs may be missing."
             )
-    order = sorted(range(len(ends)), key=ends.__getitem__)  # the same however the index was laid out
+    found.sort()  # the same however the index was laid out
+    ends = np.array([(first, second) for first, second, _ in found], dtype=np.int64)
     return SamplePairs(
-        np.array(ends, dtype=np.int64).reshape(-1, 2)[order], np.array(similarities, dtype=np.float64)[order]
+        ends.reshape(-1, 2), np.array([similarity for *_, similarity in found], dtype=np.float64)
     )
 
 
 def examples(sample: Sample, pairs: SamplePairs) -> tuple[SamplePair, ...]:
     """Return three pairs of each tenth of similarity, drawn at random, the least similar first."""
-    places = sorted(_drawn(pairs, EXAMPLES_A_TENTH), key=pairs.similarities.__getitem__)
-    return tuple(_pair(sample, pairs, place) for place in places)
+    rows = sorted(_drawn(pairs, _EXAMPLES_A_TENTH), key=pairs.similarities.__getitem__)
+    return tuple(_pair(sample, pairs, row) for row in rows)
 
 
 def pairs_to_label(sample: Sample, pairs: SamplePairs) -> tuple[SamplePair, ...]:
     """Return ten pairs of each tenth of similarity, at random: 60 from 1 down, mixed, then the others."""
-    places = _drawn(pairs, LABELS_A_TENTH)
-    first, others = places[:LABELS], places[LABELS:]
+    rows = _drawn(pairs, _LABELS_A_TENTH)
+    first, others = rows[:LABELS], rows[LABELS:]
     for some in first, others:
         Random(_SEED).shuffle(some)
-    return tuple(_pair(sample, pairs, place) for place in first + others)
+    return tuple(_pair(sample, pairs, row) for row in first + others)
 
 
 def _drawn(pairs: SamplePairs, most: int) -> list[int]:
     """Return at most so many pairs of each tenth, the most similar tenth first."""
-    random, places = Random(_SEED), list[int]()
-    for _, of_tenth in sorted(pairs.tenths().items(), reverse=True):
-        places += random.sample(of_tenth, min(most, len(of_tenth)))
-    return places
+    random, rows, tenths = Random(_SEED), list[int](), tenths_of(pairs.similarities)
+    for tenth in range(9, -1, -1):
+        of_tenth = np.flatnonzero(tenths == tenth).tolist()
+        rows += random.sample(of_tenth, min(most, len(of_tenth)))
+    return rows
 
 
-def _pair(sample: Sample, pairs: SamplePairs, place: int) -> SamplePair:
-    a, b = pairs.ends[place].tolist()
+def _pair(sample: Sample, pairs: SamplePairs, row: int) -> SamplePair:
+    a, b = pairs.ends[row].tolist()
     keys, texts = sample.keys, sample.texts
-    return SamplePair(keys[a], keys[b], float(pairs.similarities[place]), texts[a], texts[b])
+    return SamplePair(keys[a], keys[b], float(pairs.similarities[row]), texts[a], texts[b])
 
 
 def valley_of(histogram: tuple[int, ...]) -> float | None:
@@ -148,19 +137,19 @@ def valley_of(histogram: tuple[int, ...]) -> float | None:
     three times what chance moves both; ``None``: nowhere."""
     bars = np.array(histogram).reshape(-1, 5).sum(axis=1)
     depths = []
-    for place in range(1, len(bars) - 1):
-        heap = min(bars[:place].max(), bars[place + 1 :].max())
-        depths.append((heap - bars[place] - 3 * (heap + bars[place]) ** 0.5, place))
+    for bar in range(1, len(bars) - 1):
+        heap = min(bars[:bar].max(), bars[bar + 1 :].max())
+        depths.append((heap - bars[bar] - 3 * (heap + bars[bar]) ** 0.5, bar))
     deepest = max(depth for depth, _ in depths)
     if deepest <= 0:
         return None
-    lowest = [place for depth, place in depths if depth == deepest]
+    lowest = [bar for depth, bar in depths if depth == deepest]
     return round(LEAST_SIMILARITY + 0.05 * (lowest[0] + lowest[-1] + 1) / 2, 2)
 
 
-def tenth_of(similarity: float) -> int:
-    """Return which tenth of 0..1 a similarity lies in: 0 for less than 0.1, ... 9 for 0.9 to 1.0."""
-    return min(9, int(similarity * 10 + 1e-9))
+def tenths_of(similarities: np.ndarray) -> np.ndarray:
+    """Return which tenth of 0..1 each similarity lies in, int64: 0 below 0.1, ... 9 for 0.9 to 1.0."""
+    return np.minimum((similarities * 10 + 1e-9).astype(np.int64), 9)
 
 
 def in_tenths(histogram: tuple[int, ...]) -> np.ndarray:

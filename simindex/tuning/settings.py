@@ -31,7 +31,6 @@ _USUAL_NUM_PERM = 128
 _ONE_IN = 16, 8, 4, 2, 1
 """Sampled shingles, the fewest first."""
 
-SIMHASH = Config(num_perm=0)
 MOST_BITS = SimHashConfig().max_distance
 """Distances of the default fingerprint up to which a query is complete."""
 
@@ -104,13 +103,13 @@ class Wanted:
 
     measured: Measured  # by the shingles of the settings
     distances: np.ndarray  # of their fingerprints
-    are: np.ndarray  # whether each is to be found
+    is_wanted: np.ndarray  # whether each is to be found
     weights: np.ndarray  # how many pairs each stands for
 
     def shares(self, odds: np.ndarray) -> tuple[float, float]:
         """Return the shares that are missed, and that are wrong, where each is returned with these odds."""
         returned = odds * self.weights
-        right, wanted = float(returned[self.are].sum()), float(self.weights[self.are].sum())
+        right, wanted = float(returned[self.is_wanted].sum()), float(self.weights[self.is_wanted].sum())
         everything = float(returned.sum())
         missed = 1 - right / wanted if wanted else 0.0
         return max(0.0, missed), max(0.0, 1 - right / everything) if everything else 0.0

@@ -33,13 +33,13 @@ def _measures() -> None:
         MEASURES[f"{type(shingles).__name__} {shingles.size}"] = measured(PAIRS, shingles).similarities
 
 
-def labels_of(wanted: np.ndarray, places: list[int]) -> list[Label]:
-    return [(KEYS[FIRST[place]], KEYS[SECOND[place]], "y" if wanted[place] else "n") for place in places]
+def labels_of(wanted: np.ndarray, rows: list[int]) -> list[Label]:
+    return [(KEYS[FIRST[row]], KEYS[SECOND[row]], "y" if wanted[row] else "n") for row in rows]
 
 
-def best_f1(name: str, wanted: np.ndarray, places: list[int]) -> float:
-    scores = MEASURES[name][places]
-    return max(point.f1 for point in points_of(scores, wanted[places], np.ones(len(places)), THRESHOLDS))
+def best_f1(name: str, wanted: np.ndarray, rows: list[int]) -> float:
+    scores = MEASURES[name][rows]
+    return max(point.f1 for point in points_of(scores, wanted[rows], np.ones(len(rows)), THRESHOLDS))
 
 
 @pytest.mark.parametrize(("truth", "threshold"), [("WordShingles 3", 0.8), ("CharShingles 7", 0.8)])
@@ -49,9 +49,9 @@ def test_advised_threshold_and_shingles_are_nearly_the_best_on_labels_kept_back(
     """Over three ways to part the labels; one way has the luck of some labels near the threshold."""
     wanted, missed = MEASURES[truth] >= threshold, [0.0, 0.0]
     for seed in range(1, 4):
-        places = list(range(len(FIRST)))
-        random.Random(seed).shuffle(places)
-        given, kept = places[: len(places) // 2], places[len(places) // 2 :]
+        rows = list(range(len(FIRST)))
+        random.Random(seed).shuffle(rows)
+        given, kept = rows[: len(rows) // 2], rows[len(rows) // 2 :]
         found = tuning.tune(LICENCES, labels_of(wanted, given))
         config = found.advice.setting.config
         name = f"{type(config.shingles).__name__} {config.shingles.size}"
@@ -75,11 +75,11 @@ def test_precision_lies_in_the_interval_that_sixty_labels_give() -> None:
     counts, held = np.bincount(tenths, minlength=10), 0
     for seed in range(50):
         drawn = random.Random(seed)
-        places = [p for t in range(4, 10) for p in drawn.sample(np.flatnonzero(tenths == t).tolist(), 10)]
-        weights = counts[tenths[places]] / 10
-        points = points_of(base[places], wanted[places], weights, THRESHOLDS)
+        rows = [row for t in range(4, 10) for row in drawn.sample(np.flatnonzero(tenths == t).tolist(), 10)]
+        weights = counts[tenths[rows]] / 10
+        points = points_of(base[rows], wanted[rows], weights, THRESHOLDS)
         threshold = Goal().best(points).threshold
-        (point,) = points_of(base[places], wanted[places], weights, [threshold], 0.5)
+        (point,) = points_of(base[rows], wanted[rows], weights, [threshold], 0.5)
         held += point.precision.low <= wanted[base >= threshold - 1e-9].mean() <= point.precision.high
     assert held >= 45
 
@@ -179,10 +179,10 @@ def plagiarism() -> tuple[list[tuple[int, str]], list[Label]]:
 
 
 def pairs_of_labels(texts: list[tuple[int, str]], labels: list[Label]) -> tuple[TextPairs, np.ndarray]:
-    """The pairs that labels are of, whose keys are places, and whether each is wanted."""
-    places = np.array([(a, b) for a, b, _ in labels], dtype=np.int64)
+    """The pairs that labels are of, whose keys are positions of texts, and whether each is wanted."""
+    ends = np.array([(a, b) for a, b, _ in labels], dtype=np.int64)
     by_key = dict(texts)
-    pairs = TextPairs([by_key[key] for key in range(len(texts))], places)
+    pairs = TextPairs([by_key[key] for key in range(len(texts))], ends)
     return pairs, np.array([verdict == "y" for *_, verdict in labels])
 
 
