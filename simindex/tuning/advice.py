@@ -67,7 +67,7 @@ class Advice:
         return self.setting.threshold
 
     def command(self, sample: str) -> str:
-        """Return the `simindex dedup` line, for an input named so."""
+        """Return the `simindex dedup` line for this advice; `sample`: its inputs, as a shell reads them."""
         config, options = self.setting.config, []
         shingles = config.shingles
         if self.setting.by == "simhash":

@@ -44,25 +44,26 @@ class LabelFigures:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labelled pairs: which are wanted, which are of texts of the sample, and how many had no verdict."""
+    """Labelled pairs, each pair of texts once, in the order of the labels."""
 
     pairs: TextPairs
-    wanted: np.ndarray
-    of_sample: np.ndarray
-    skipped: int
+    wanted: np.ndarray  # bool, shape (n,): the verdicts
+    of_sample: np.ndarray  # bool, shape (n,): whether both texts are in the sample
+    skipped: int  # labels without a verdict
 
     def figures(self, similarities: np.ndarray) -> LabelFigures:
-        """Return how many there are in each tenth of similarity."""
+        """Return how many of each verdict there are in each tenth of these similarities of the pairs."""
         tenths = tenths_of(similarities)
         yes, no = (np.bincount(tenths[are], minlength=10).tolist() for are in (self.wanted, ~self.wanted))
         return LabelFigures(tuple(yes), tuple(no), self.skipped)
 
     def weights(self, similarities: np.ndarray, histogram: tuple[int, ...], notes: list[str]) -> np.ndarray:
-        """Return how many pairs of the sample each label stands for: its share of those of its tenth.
+        """Return how many pairs of the sample each label stands for, float64, 1 or more: the pairs that the
+        histogram has in the tenth of its similarity, shared by the labels there.
 
-        Below 0.2, and outside the sample, no number of pairs is known. Where such labels are more than few of
-        the wanted ones every label stands for itself, for beside weights they would hardly count; `notes`
-        gets a sentence that says so.
+        Below 0.2, and outside the sample, no number of pairs is known, and a label stands for itself. Where
+        such labels are more than a twentieth of the wanted ones all do, for beside weights they would hardly
+        count; `notes` gets a sentence that says so.
         """
         tenths = tenths_of(similarities)
         is_below = similarities < LEAST_SIMILARITY
@@ -81,7 +82,12 @@ class Labels:
 
 
 def read_labels(given: Any, sample: Sample) -> Labels:
-    """Return the labels of a path of JSON lines, or of an iterable of mappings or (a, b, verdict)."""
+    """Return the labels of a path of JSON lines, or of an iterable of mappings or (a, b, verdict).
+
+    Raises:
+        SampleError: a label is malformed, or an id is that of no text of the sample or of different ones; two
+            verdicts on the same two texts; no verdict, or verdicts of one kind only.
+    """
     by_key: dict[Key, set[str]] = {}
     for key, text in zip(sample.keys, sample.texts, strict=True):
         by_key.setdefault(key, set()).add(text)
@@ -115,6 +121,8 @@ def read_labels(given: Any, sample: Sample) -> Labels:
 
 
 def _labels(given: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (where it stands, label) of each, as it was given, without blank lines. Raises SampleError for a
+    line that is no JSON, and BadRowError for one that cannot be read."""
     if not isinstance(given, str | os.PathLike):
         for number, label in enumerate(given, 1):
             yield f"labels:{number}", label
@@ -135,7 +143,7 @@ def _labels(given: Any) -> Iterator[tuple[str, Any]]:
 def _read(name: str, label: Any, by_key: Mapping[Any, set[str]]) -> tuple[tuple[str, str], bool | None]:
     """Return ((text a, text b), verdict) of a label: True for a duplicate, False for none, ``None`` to skip
     the pair. Raises SampleError, which names the label by `name`, where it is malformed. Ids are looked up in
-    `sample`."""
+    `by_key`, the different texts of each key."""
     if isinstance(label, list | tuple) and len(label) == 3:
         label = dict(zip(("a", "b", "verdict"), label, strict=True))
     if not isinstance(label, Mapping) or "verdict" not in label:
@@ -156,7 +164,7 @@ def _read(name: str, label: Any, by_key: Mapping[Any, set[str]]) -> tuple[tuple[
 
 
 def _text(name: str, key: Any, by_key: Mapping[Any, set[str]]) -> str:
-    """Return the text with this key; raise SampleError where none has it, or different ones have."""
+    """Return the text with this key. Raises SampleError where none has it, or different ones have."""
     wanted = from_json(key)
     texts = set() if isinstance(wanted, list | dict) else by_key.get(wanted, set())
     if len(texts) != 1:

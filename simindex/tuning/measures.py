@@ -21,10 +21,10 @@ _NO_FINGERPRINT = 65
 
 
 class TextPairs(NamedTuple):
-    """Pairs of texts, and the numbers of both texts of each pair: int64, shape (n, 2)."""
+    """Pairs of texts."""
 
     texts: Sequence[str]
-    ends: np.ndarray
+    ends: np.ndarray  # int64, shape (n, 2): the indexes in `texts` of both texts of each pair
 
 
 class Measured(NamedTuple):
@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
     @property
     def unions(self) -> np.ndarray:
-        """Those of both texts together."""
+        """Numbers of different shingles of both texts together."""
         both: np.ndarray = self.smaller + self.larger - self.shared
         return both
 
@@ -48,13 +48,14 @@ class Measured(NamedTuple):
 
     @property
     def containments(self) -> np.ndarray:
-        """The share of the smaller text's shingles that the other one has: float64."""
+        """Shares of the smaller text's shingles that the other one has: float64; 0 where it has none."""
         found: np.ndarray = self.shared / np.maximum(self.smaller, 1)
         return found
 
 
 def measured(pairs: TextPairs, shingles: Shingles) -> Measured:
-    """Return what the pairs have. Cost: some 50 us a text of 1,000 characters, and 1 us a pair."""
+    """Count the different shingles of each pair's texts, and those that both have. Cost: some 50 us a text of
+    1,000 characters, and 1 us a pair."""
     hashes = [distinct(shingle_hashes(text, shingles, 0)) for text in pairs.texts]
     sizes = np.array([len(of_text) for of_text in hashes], dtype=np.int64)[pairs.ends]
     shared = [_kernel.num_common(hashes[a], hashes[b]) for a, b in pairs.ends.tolist()]

@@ -19,7 +19,8 @@ _MOST_TEXT, _EXCERPT = 20_000, 160
 
 
 def page_of_tuning(report: TuningReport, source: str) -> str:
-    """Return the page on a report of a sample that is called so; it opens from disk and loads nothing."""
+    """Return the page on a report, HTML that opens from disk and loads nothing. `source`: what the sample is
+    called, also in the command to paste."""
     advice = report.advice
     pairs = [_to_label(pair, report) for pair in report.to_label]
     lines = "".join(pair["line"] for pair in pairs)
@@ -58,6 +59,7 @@ def page_of_tuning(report: TuningReport, source: str) -> str:
 
 
 def _to_label(pair: SamplePair, report: TuningReport) -> dict[str, Any]:
+    """Return what page.js reads of a pair: "keys", the "line" that a label begins with, and "forms"."""
     texts = [text[:_MOST_TEXT] for text in (pair.text_a, pair.text_b)]
     return {
         "keys": [str(pair.a), str(pair.b)],

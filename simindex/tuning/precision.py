@@ -21,6 +21,11 @@ _ROUNDING = 1e-9
 CURVE_TITLES = "measure", "best at", "precision (95 %)", "recall (95 %)", "F1"
 
 
+def f1_of(precision: float, recall: float) -> float:
+    """Return the harmonic mean of both; 0 where both are 0."""
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
 class Share(NamedTuple):
     """A share, and the interval of 95 % that it lies in by the labels that it was counted from; all 0..1."""
 
@@ -44,9 +49,8 @@ class Point(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both; 0 where both are."""
-        both = self.precision.value + self.recall.value
-        return 2 * self.precision.value * self.recall.value / both if both else 0.0
+        """The harmonic mean of precision and recall; 0 where both are 0."""
+        return f1_of(self.precision.value, self.recall.value)
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,13 @@ class LabelCurve:
     best: Point
 
     def row(self) -> tuple[str, ...]:
-        """Return what stands below `CURVE_TITLES`."""
+        """Return the name and the best point as texts, in the order of `CURVE_TITLES`."""
         shares = (f"{s.value:.2f} ({s.low:.2f}-{s.high:.2f})" for s in self.best[1:])
         return self.name, f"{self.best.threshold:g}", *shares, f"{self.best.f1:.3f}"
 
 
 def wilson(share: float, number: float) -> Share:
-    """Return a share of so many trials with its interval; it is whole where there was no trial."""
+    """Return a share of so many trials with its interval of 95 %; 0 to 1 where there was no trial."""
     if not number:
         return Share(share, 0.0, 1.0)
     square = _DEVIATIONS**2
@@ -87,10 +91,12 @@ def points_of(
     thresholds: Sequence[float],
     counting: float = 1.0,
 ) -> tuple[Point, ...]:
-    """Return a point for each threshold, from which on pairs are taken; of a distance it is negative.
+    """Return a point for each threshold: pairs whose score reaches it are taken.
 
-    The intervals are made for the share `counting` of the labels: not for all where the same labels chose the
-    threshold, which looks better on them than on others.
+    Args:
+        scores: similarities, or negative distances, with negative thresholds; points have them positive.
+        counting: the share of the labels that the intervals are made for: not all where the same labels chose
+            the threshold, which looks better on them than on others.
     """
     found = []
     for threshold in thresholds:
@@ -101,7 +107,8 @@ def points_of(
 
 
 def _share(hits: np.ndarray, weights: np.ndarray, among: np.ndarray, counting: float) -> Share:
-    """Return the weighted share of `hits` among some pairs; 1 of none: none was taken wrongly, or missed."""
+    """Return the weighted share of `hits` in the pairs `among`, with its interval. In no pairs it is 1: none
+    was taken wrongly, or missed."""
     used = weights[among]
     if not len(used):
         return wilson(1.0, 0)
@@ -117,24 +124,25 @@ class Goal(NamedTuple):
     recall: float | None = None
 
     def worth(self, precision: float, recall: float) -> float:
-        """Return what is greater the better both are: once the wanted one is reached, the other counts."""
+        """Return a number that is greater the better both are: what is asked for until that is reached, then
+        its wanted value plus the other one; the F1 where nothing is asked for."""
         if self.precision is not None:
             return precision if precision < self.precision else round(self.precision + recall, 12)
         if self.recall is not None:
             return recall if recall < self.recall else round(self.recall + precision, 12)
-        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        return f1_of(precision, recall)
 
     def of(self, point: Point) -> float:
         """Return the worth of a point."""
         return self.worth(point.precision.value, point.recall.value)
 
     def best(self, points: Sequence[Point]) -> Point:
-        """Return the best point; of several in a row that are equally good the middle one."""
+        """Return the first point of the greatest worth; of several in a row the middle one."""
         worths = [self.of(point) for point in points]
         first = worths.index(max(worths))
         equal = sum(1 for _ in takewhile(worths[first].__eq__, worths[first:]))
         return points[first + (equal - 1) // 2]
 
     def is_reached(self, point: Point) -> bool:
-        """Whether a point has the wanted precision or recall."""
+        """Whether a point has the precision or recall that is asked for; True where neither is."""
         return point.precision.value >= (self.precision or 0) and point.recall.value >= (self.recall or 0)

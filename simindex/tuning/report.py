@@ -27,8 +27,9 @@ class TuningReport:
         valley: the similarity between two heaps of the histogram, where there are two; else ``None``.
         settings: what each would find, the smallest first.
         advice: the one to take.
-        labels: how many there are; ``None`` without.
-        curves: precision and recall of the labels by several measures; that of the advice is the first.
+        labels: how many there are; ``None`` without, and `curves` are empty then.
+        curves: precision and recall of the labels: by the advised shingles first, then by the others, the
+            best first; the last two are SimHash, and containment by its best shingles.
         notes: what the figures leave out, sentence by sentence.
     """
 
@@ -50,7 +51,7 @@ class TuningReport:
         return sum(self.histogram)
 
     def num_from(self, similarity: float) -> int:
-        """Return how many pairs have at least that similarity, to a hundredth."""
+        """Return how many pairs have at least that similarity, rounded to a hundredth; below 0.2 all."""
         return sum(self.histogram[max(0, round(100 * (similarity - LEAST_SIMILARITY))) :])
 
     @property
@@ -75,7 +76,8 @@ class TuningReport:
         return f"{where}; pairs there or above: {above:,}. Only labels say which of them are wanted."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values as JSON has them, without the texts."""
+        """Return the values by name as `json.dumps` takes them, keys of documents as they are; without texts,
+        so an example is [a, b, similarity], and `to_label` is left out."""
         return {name: _plain(value) for name, value in vars(self).items() if name != "to_label"}
 
 
@@ -102,6 +104,7 @@ def _plain(value: Any) -> Any:
 
 
 def excerpt(text: str, length: int) -> str:
-    """Return the beginning of a text on one line, without signs that a terminal might act upon."""
+    """Return at most `length` characters from the beginning of a text, white space as single spaces, and what
+    a terminal might act upon as U+FFFD."""
     line = " ".join(text[: 4 * length].split())[:length]
     return "".join(c if c.isprintable() else "\ufffd" for c in line)

@@ -35,7 +35,7 @@ Quantiles = tuple[int, int, int, int, int]
 
 @dataclass
 class Sample:
-    """Texts by their place, and notes of what was left out."""
+    """Texts and their keys, in the order of the input, and sentences on what was left out."""
 
     keys: list[Key] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -43,7 +43,13 @@ class Sample:
 
 
 def read_sample(documents: Any, progress: Callable[[int], object] | None) -> Sample:
-    """Return the first texts of what a caller gave, 100,000 at most; refuse ready shingles, and too few."""
+    """Return the first 100,000 texts of what a caller gave, or fewer where they have 500 million characters;
+    a note says whether there were more. `progress` is called with the number of texts so far.
+
+    Raises:
+        TypeError: a document is no text, but ready shingles.
+        SampleError: fewer than 100 texts.
+    """
     sample, room = Sample(), _MOST_CHARACTERS
     for entry in entries_of(documents):
         if not isinstance(entry.document, str):
@@ -70,7 +76,7 @@ def read_sample(documents: Any, progress: Callable[[int], object] | None) -> Sam
 
 
 class SampleError(SimIndexError, ValueError):
-    """A sample, or its labels, that nothing can be said about."""
+    """A sample that nothing can be said about, or labels that do not fit it."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class SampleFigures:
     common_share: float
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return each figure with its name, for people."""
+        """Return (name, figure) of each figure, for people; scripts of less than 1 % are left out."""
         scripts = ", ".join(f"{name} {share:.0%}" for name, share in self.scripts.items() if share >= 0.01)
         return [
             ("texts", f"{self.documents:,}"),
@@ -110,7 +116,8 @@ class SampleFigures:
 
 
 def figures_of(sample: Sample, shingles: Shingles) -> SampleFigures:
-    """Return what a sample is. Cost: some 50 us a text of 1,000 characters."""
+    """Return what a sample is; scripts and the common share are those of at most 10,000 of the texts. Raises
+    SampleError where these have no shingle. Cost: some 50 us a text of 1,000 characters."""
     texts = sample.texts
     step = -(-len(texts) // _LOOKED_INTO)
     looked_into: list[np.ndarray] = []
@@ -141,7 +148,8 @@ def _quantiles(sizes: Sequence[int]) -> Quantiles:
 
 
 def _scripts(texts: Sequence[str]) -> dict[str, float]:
-    """Return the share of letters of each script: the first word of their names in Unicode."""
+    """Return the share of all letters that the five most frequent scripts have, 0..1; a script is the first
+    word of the names of its letters in Unicode, in lower case. Empty where there is no letter."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
@@ -154,7 +162,8 @@ def _scripts(texts: Sequence[str]) -> dict[str, float]:
 
 
 def _common_share(texts: list[np.ndarray]) -> float:
-    """Return the mean share of a text's shingles that many of the texts have, and two at least."""
+    """Return the mean share of a text's shingles that a hundredth of the texts have, and two at least.
+    `texts`: the different shingles of each, at least one."""
     known, same = np.unique(np.concatenate(texts), return_inverse=True)
     owners = np.bincount(same, minlength=len(known))
     is_common = owners[same] >= max(2, _COMMON * len(texts))

@@ -28,7 +28,7 @@ _MOST_PAIRS = 1_000_000
 _SEED = 1
 _EXAMPLES_A_TENTH, _LABELS_A_TENTH = 3, 10
 LABELS = 60
-"""Of pairs of 0.4 or more; the others are for those who want to label more."""
+"""So many pairs, of the most similar tenths, are enough; the others are for those who want to label more."""
 
 
 class SamplePair(NamedTuple):
@@ -48,20 +48,25 @@ class SamplePair(NamedTuple):
 
 @dataclass(frozen=True)
 class SamplePairs:
-    """The pairs of a similarity of 0.2 or more: the places of their texts, int64, shape (n, 2), the earlier
-    one first, and their exact similarities."""
+    """The pairs of a similarity of 0.2 or more, in the order of their texts; see `pairs_of_sample`."""
 
-    ends: np.ndarray
-    similarities: np.ndarray
+    ends: np.ndarray  # int64, shape (n, 2): the indexes in `Sample.texts` of both texts, the earlier first
+    similarities: np.ndarray  # exact Jaccard similarities, float64, shape (n,)
 
     def histogram(self) -> tuple[int, ...]:
-        """Return how many have each hundredth of similarity."""
+        """Return how many pairs each hundredth of similarity has from 0.20 on: 80 counts, 1.0 in the last."""
         bins = np.minimum(((self.similarities - LEAST_SIMILARITY) * 100 + 1e-9).astype(np.int64), BINS - 1)
         return tuple(np.bincount(bins, minlength=BINS).tolist())
 
 
 def pairs_of_sample(sample: Sample, shingles: Shingles) -> SamplePairs:
-    """Return the similar pairs; where there are too many, those of a random quarter of the texts."""
+    """Return the similar pairs of a sample by these shingles. Of texts with equal shingles the first stands
+    for all in pairs with others; empty texts are in none.
+
+    Where there are more than a million pairs those among a random quarter of the texts are returned, or among
+    a quarter of these, and so on; `sample.notes` gets a sentence for each step, and one if pairs may be
+    missing. An index in a temporary folder finds them.
+    """
     rows = [row for row, text in enumerate(sample.texts) if text]
     while True:
         found = _pairs_among(sample, rows, shingles)
@@ -75,6 +80,7 @@ def pairs_of_sample(sample: Sample, shingles: Shingles) -> SamplePairs:
 
 
 def _pairs_among(sample: Sample, rows: list[int], shingles: Shingles) -> SamplePairs | None:
+    """Return the pairs among the texts at these indexes, or None where there are more than a million."""
     found: list[tuple[int, int, float]] = []
     config = Config(shingles=shingles, num_perm=_NUM_PERM, simhash=None)
     texts = sample.texts
@@ -103,13 +109,15 @@ def _pairs_among(sample: Sample, rows: list[int], shingles: Shingles) -> SampleP
 
 
 def examples(sample: Sample, pairs: SamplePairs) -> tuple[SamplePair, ...]:
-    """Return three pairs of each tenth of similarity, drawn at random, the least similar first."""
+    """Return three pairs of each tenth of similarity, or all that it has, drawn at random, the least similar
+    first."""
     rows = sorted(_drawn(pairs, _EXAMPLES_A_TENTH), key=pairs.similarities.__getitem__)
     return tuple(_pair(sample, pairs, row) for row in rows)
 
 
 def pairs_to_label(sample: Sample, pairs: SamplePairs) -> tuple[SamplePair, ...]:
-    """Return ten pairs of each tenth of similarity, at random: 60 from 1 down, mixed, then the others."""
+    """Return ten pairs of each tenth of similarity, or all that it has, drawn at random: the 60 of the most
+    similar tenths in random order, then the others in random order."""
     rows = _drawn(pairs, _LABELS_A_TENTH)
     first, others = rows[:LABELS], rows[LABELS:]
     for some in first, others:
@@ -118,7 +126,8 @@ def pairs_to_label(sample: Sample, pairs: SamplePairs) -> tuple[SamplePair, ...]
 
 
 def _drawn(pairs: SamplePairs, most: int) -> list[int]:
-    """Return at most so many pairs of each tenth, the most similar tenth first."""
+    """Return the rows in `pairs` of at most so many pairs of each tenth, the most similar tenth first; equal
+    pairs give equal rows."""
     random, rows, tenths = Random(_SEED), list[int](), tenths_of(pairs.similarities)
     for tenth in range(9, -1, -1):
         of_tenth = np.flatnonzero(tenths == tenth).tolist()
@@ -133,8 +142,8 @@ def _pair(sample: Sample, pairs: SamplePairs, row: int) -> SamplePair:
 
 
 def valley_of(histogram: tuple[int, ...]) -> float | None:
-    """Return where a histogram is lowest, by twentieths, between two heaps that stand over it by more than
-    three times what chance moves both; ``None``: nowhere."""
+    """Return the similarity, to a multiple of 0.025, at which a histogram of 80 hundredths is lowest between
+    two heaps that stand over it by more than three times what chance moves both; ``None``: nowhere."""
     bars = np.array(histogram).reshape(-1, 5).sum(axis=1)
     depths = []
     for bar in range(1, len(bars) - 1):
@@ -153,5 +162,6 @@ def tenths_of(similarities: np.ndarray) -> np.ndarray:
 
 
 def in_tenths(histogram: tuple[int, ...]) -> np.ndarray:
-    """Return how many pairs of a histogram each tenth of similarity has: int64, shape (10,)."""
+    """Return how many pairs of a histogram from 0.20 on each tenth of similarity has: int64, shape (10,), the
+    first two 0."""
     return np.append([0, 0], np.array(histogram).reshape(-1, 10).sum(axis=1))

@@ -24,7 +24,7 @@ from simindex.sketching.sample import num_entries
 from simindex.sketching.shingles import shingle_hashes
 from simindex.sketching.sketcher import Sketcher
 from simindex.tuning.measures import Measured
-from simindex.tuning.precision import Goal
+from simindex.tuning.precision import Goal, f1_of
 
 NUM_PERMS = 64, 128, 256, 512
 _USUAL_NUM_PERM = 128
@@ -44,7 +44,6 @@ _KEPT_MULTIPLE = 100
 _ROUNDING = 1e-9
 _NEARLY = 0.01
 """A cheaper setting whose F1 is less by this is as good."""
-
 
 SETTING_TITLES = "setting", "at", "missed", "wrong", "F1", "bytes a text", "us a text"
 
@@ -75,11 +74,11 @@ class Setting:
 
     @property
     def exact(self) -> bool:
-        """Whether kept shingles are compared."""
+        """Whether the index keeps shingles, which queries with `exact=True` compare."""
         return self.config.keep_shingles > 0
 
     def row(self) -> tuple[str, ...]:
-        """Return what stands below `SETTING_TITLES`."""
+        """Return the figures as texts, in the order of `SETTING_TITLES`."""
         return (
             self.name,
             f"{self.threshold:g}",
@@ -92,9 +91,8 @@ class Setting:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of the shares that are found, and that are right."""
-        found, right = 1 - self.missed, 1 - self.wrong
-        return 2 * found * right / (found + right) if found + right else 0.0
+        """The harmonic mean of the share that is found and the share that is right; 0 where both are 0."""
+        return f1_of(1 - self.wrong, 1 - self.missed)
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,8 @@ class Wanted:
     weights: np.ndarray  # how many pairs each stands for
 
     def shares(self, odds: np.ndarray) -> tuple[float, float]:
-        """Return the shares that are missed, and that are wrong, where each is returned with these odds."""
+        """Return (missed, wrong) where each pair is returned with these odds: the expected shares of the
+        wanted pairs that are not returned, and of the returned ones that are not wanted; 0 of none."""
         returned = odds * self.weights
         right, wanted = float(returned[self.is_wanted].sum()), float(self.weights[self.is_wanted].sum())
         everything = float(returned.sum())
@@ -120,6 +119,7 @@ _SomeTexts = tuple[Sequence[str], np.ndarray]
 
 
 def _some_of(texts: Sequence[str], shingles: Shingles) -> _SomeTexts:
+    """Return at most 500 of the texts, from all over them."""
     some = texts[:: -(-len(texts) // _TIMED)]
     return some, np.array([len(distinct(shingle_hashes(text, shingles, 0))) for text in some])
 
@@ -127,7 +127,13 @@ def _some_of(texts: Sequence[str], shingles: Shingles) -> _SomeTexts:
 def settings_for(
     wanted: Wanted, shingles: Shingles, threshold: float, max_distance: int, texts: Sequence[str]
 ) -> list[Setting]:
-    """Return what each setting would find by similarity, the smallest first; some texts are measured."""
+    """Return what each setting would find, the smallest first: four numbers of rows, 128 rows with
+    kept shingles, and SimHash. Costs are measured on some of the texts.
+
+    Args:
+        threshold: of similarity.
+        max_distance: of SimHash, which the index is built for.
+    """
     some, found = _some_of(texts, shingles), []
     for num_perm in NUM_PERMS:
         config = Config(shingles=shingles, num_perm=num_perm, simhash=None)
@@ -146,7 +152,8 @@ def settings_for(
 def containment_setting(
     wanted: Wanted, shingles: Shingles, threshold: float, goal: Goal, texts: Sequence[str]
 ) -> Setting:
-    """Return what `query_containment` would find, counted in the texts, by as few sampled shingles as do."""
+    """Return what `query_containment` with texts would find from the share `threshold` on, by the fewest
+    sampled shingles that find nearly what the most do."""
     some, of, found = _some_of(texts, shingles), wanted.measured, []
     reaches = of.containments >= threshold - _ROUNDING
     pairs = np.stack(of, axis=1)[reaches].tolist()
@@ -164,13 +171,13 @@ def containment_setting(
 
 
 def best_of(settings: Sequence[Setting], goal: Goal) -> Setting:
-    """Return the first of those that do nearly what the best does."""
+    """Return the first setting whose worth by the goal is at most 0.01 below the greatest."""
     worths = [goal.worth(1 - setting.wrong, 1 - setting.missed) for setting in settings]
     return next(s for s, worth in zip(settings, worths, strict=True) if worth >= max(worths) - _NEARLY)
 
 
 def _returned(pairs: Measured, threshold: float, num_perm: int) -> np.ndarray:
-    """Return the odds that a query by rows returns each."""
+    """Return the odds, 0..1, that a query by rows returns each pair."""
     plan, similarities = band_plan(threshold, num_perm), pairs.similarities
     # Between hundredths of similarity the odds are nearly straight, and twice the length hardly moves them.
     lengths = 2 ** np.round(np.log2(np.maximum(pairs.unions, 1))).astype(int)
@@ -185,7 +192,8 @@ def _returned(pairs: Measured, threshold: float, num_perm: int) -> np.ndarray:
 
 
 def _compared(pairs: Measured, threshold: float) -> np.ndarray:
-    """Return the odds that a comparison of all shingles returns each: none below the threshold."""
+    """Return the odds, 0..1, that a query by 128 rows and all shingles returns each pair: those to be a
+    candidate, and 0 below the threshold."""
     bits = exact_plan(threshold, _USUAL_NUM_PERM).prefix_bits
     odds = cache(lambda s: candidate_probability(s, _USUAL_NUM_PERM // 8, prefix_bits=bits))
     similarities = pairs.similarities
@@ -201,7 +209,8 @@ def _setting(
 
 
 def _bytes_of(config: Config, sizes: np.ndarray) -> int:
-    """Return the bytes of a document in a large compacted index. `sizes`: different shingles of some."""
+    """Return the bytes of a document in a compacted index of a million. `sizes`: numbers of different
+    shingles of some of them."""
     plan = plan_for(config.simhash)
     tables = Scheme.of(config, Layout(), len(plan.widths) if plan else 0).tables
     sampled = num_entries(sizes, sizes // config.containment).mean() if config.containment else 0
@@ -221,7 +230,7 @@ def _bytes_of(config: Config, sizes: np.ndarray) -> int:
 
 
 def _seconds_of(config: Config, texts: Sequence[str]) -> float:
-    """Return the processor time to sketch a text, measured on some of them."""
+    """Return the mean processor time, in seconds, to sketch one of these texts on this thread."""
     sketcher = Sketcher(config)
     sketcher.sketch_many(texts[:1])
     began = time.thread_time()
