@@ -39,7 +39,7 @@ from simindex.maintenance.backup_parts import (
     Step,
     batched,
     checked,
-    require_records,
+    require_whole,
 )
 from simindex.maintenance.stored_segment import StoredSegment
 from simindex.maintenance.work_folder import place_of, work_folder
@@ -193,7 +193,7 @@ class FolderTarget:
         """Make the folder the backup of a snapshot, in one commit; a new one has got most of its records in
         commits before, while nothing names them. `stored`: the snapshot's manifest as it lies there.
 
-        Raises CorruptIndexError, and commits nothing, where an entry of the index fails its seal or records
+        Raises CorruptIndexError, and commits nothing, where an entry of the index fails its seal or entries
         are missing.
         """
         gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})
@@ -217,7 +217,7 @@ class FolderTarget:
                 writing.delete_prefix("segments", segment_prefix(segment))
             for name, found in differences.items():
                 written += _apply(txn, writing, name, found)
-            require_records(self.name, manifest, writing.count("documents"))
+            require_whole(self.name, txn, manifest, writing.count)
             writing.put(MAIN, MANIFEST_KEY, stored)
             writing.put("meta", BACKUP_KEY, encode_backup_mark(stored))
             return written

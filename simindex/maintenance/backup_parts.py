@@ -17,6 +17,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.meta import Manifest
 from simindex.format.seals import unseal_many
 from simindex.maintenance.stored_segment import Piece
+from simindex.storage.environment import ReadTransaction
 
 Step = tuple[list[Piece], list[bytes]]
 """Some values of a segment, checked."""
@@ -66,14 +67,17 @@ def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
         yield part
 
 
-def require_records(name: str, manifest: Manifest, found: int) -> None:
-    """Raise CorruptIndexError where a backup, called `name`, has not as many records as its manifest says.
-    They are counted as they come: LMDB's own count does not show that a page is of an earlier commit."""
-    if found != manifest.num_records:
-        raise CorruptIndexError(
-            f"{name}: expected a backup of {manifest.num_records} records, found {found}; the index has lost "
-            "pages, simindex check says which"
-        )
+def require_whole(name: str, txn: ReadTransaction, manifest: Manifest, count: Callable[[str], int]) -> None:
+    """Raise CorruptIndexError where a backup, called `name`, has not as many entries of each small database
+    as the index says; `count` returns how many were copied. Where a page is back in the state of an earlier
+    commit, LMDB's own count and the manifest's stay right, and reading finds fewer or more."""
+    for database in SMALL:
+        expected = manifest.num_records if database == "documents" else txn.count(database)
+        if (found := count(database)) != expected:
+            raise CorruptIndexError(
+                f"{name}: expected {expected} entries of {database} for the backup, found {found}; the index "
+                "has lost pages, simindex check says which"
+            )
 
 
 def batched(parts: Iterator[Items]) -> Iterator[Items]:

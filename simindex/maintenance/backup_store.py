@@ -37,7 +37,7 @@ from simindex.maintenance.backup_parts import (
     Step,
     checked,
     cut,
-    require_records,
+    require_whole,
     segment_parts,
 )
 from simindex.maintenance.object_store import MissingObjectError, Objects, StoreError
@@ -135,7 +135,7 @@ class StoreTarget:
     def finish(self, txn: ReadTransaction, stored: bytes, manifest: Manifest) -> None:
         """Begin to upload the small databases, and prepare the manifest that `publish` stores. `stored`: the
         snapshot's manifest as it lies there. Raises CorruptIndexError where an entry fails its seal or
-        records are missing."""
+        entries are missing."""
         databases, counts = dict[str, tuple[Part, ...]](), dict.fromkeys(SMALL, 0)
         for name in SMALL:
             parts = list[Part]()
@@ -143,7 +143,7 @@ class StoreTarget:
                 parts.append(self._upload(encode_entries(items)))
                 counts[name] += len(items)
             databases[name] = tuple(parts)
-        require_records(self.name, manifest, counts["documents"])
+        require_whole(self.name, txn, manifest, counts.__getitem__)
         others = [(key, bytes(value)) for key, value in txn.items("meta") if key not in _NOT_COPIED]
         if others:
             databases["meta"] = (self._upload(encode_entries(others)),)
