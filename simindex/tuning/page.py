@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-from simindex.corpus.report.page import page_of, shared_form
+from simindex.corpus.report.page import page_of
+from simindex.corpus.report.text_forms import shared_form
 from simindex.jsonable import plain
 from simindex.tuning.advice import name_of
 from simindex.tuning.precision import CURVE_TITLES

@@ -18,8 +18,9 @@ from simindex import CharShingles, Config, Index, Key, WordShingles
 from simindex.corpus import explain
 from simindex.corpus.report.index_overview import overview_of
 from simindex.corpus.report.overview import Bounds, Member, Overview
-from simindex.corpus.report.page import page_of, shared_form
+from simindex.corpus.report.page import page_of
 from simindex.corpus.report.report import page_of_passages, report_of
+from simindex.corpus.report.text_forms import shared_form
 
 FIRST = "the ferry to the island leaves every morning at nine from the northern pier of the old harbour town"
 SECOND = FIRST.replace("nine", "ten")

@@ -11,7 +11,8 @@ from typing import Any
 
 from simindex.config import Config
 from simindex.corpus.report.overview import Bounds, Cluster, Member, Overview
-from simindex.corpus.report.page import page_of, shared_form
+from simindex.corpus.report.page import page_of
+from simindex.corpus.report.text_forms import shared_form
 from simindex.corpus.shared_passages import shingles_to_explain
 from simindex.format.keys import Key
 from simindex.index import Index
