@@ -148,19 +148,16 @@ def with_labels(
     ]
     best, best_share = _best_index(curves, goal), _best_index(containments, goal)
     contained = containments[best_share]
-    settings = settings_for(
-        Wanted(by_shingles[best], bits, labels.wanted, weights),
-        tried[best],
-        curves[best].best.threshold,
-        int(simhash.best.threshold),
-        texts,
+    wanted, of_shares = (
+        Wanted(by_shingles[index], bits, labels.wanted, weights) for index in (best, best_share)
     )
+    max_distance = int(simhash.best.threshold)
+    settings = settings_for(wanted, tried[best], curves[best].best.threshold, max_distance, texts)
     setting = best_of(settings, goal)
-    scores, cut = by_shingles[best].similarities, setting.threshold
+    scores, cut = wanted.measured.similarities, setting.threshold
     if setting.by == "simhash":
         scores, cut = -bits.astype(float), -cut
     (point,) = points_of(scores, labels.wanted, weights, [cut], _JUDGING)
-    of_shares = Wanted(by_shingles[best_share], bits, labels.wanted, weights)
     settings.append(containment_setting(of_shares, tried[best_share], contained.best.threshold, goal, texts))
     is_reached = goal.is_reached(point)
     is_better = contained.best.f1 > point.f1 + _BETTER_CONTAINMENT

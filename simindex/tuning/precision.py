@@ -60,7 +60,7 @@ class LabelCurve:
     Attributes:
         name: of the measure: "3 words", "SimHash", "containment, 3 words".
         points: from the highest threshold of similarity, or the least distance, on.
-        best: the point that was asked for.
+        best: the point that is best by what `tune` was asked for.
     """
 
     name: str
