@@ -27,6 +27,7 @@ from simindex.storage.folder import (
     DATA_FILE,
     DEFAULT_PERMISSIONS,
     LOCK_SUFFIX,
+    data_file,
     permissions_of,
 )
 
@@ -65,7 +66,8 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     if (is_full and not failed) or (failed and _has_no_space(path)):
         return IndexFullError(
             f"{path}: the disk did not take the commit ({text}); nothing of it is stored, what was committed "
-            "before is intact. Free some space (16 MiB is enough to remove documents) and try again"
+            "before is intact. Free some space (16 MiB is enough to remove documents), or let the process "
+            "write longer files (RLIMIT_FSIZE), and try again"
         )
     if failed:
         return DiskError(
@@ -120,13 +122,17 @@ def read_only(path: str, is_copy: bool = False) -> ReadOnlyError:
 
 
 def _has_no_space(path: str) -> bool:
-    """Return whether less than 1 MiB of the file system is free for this user; False where
-    it cannot be asked."""
+    """Return whether less than 1 MiB of the file system is free for this user, or the data file is as long as
+    the process may write (that limit may have been lowered since it was opened); False where neither can be
+    asked."""
     try:
         found = os.statvfs(path)
+        length = _length(data_file(path) if os.path.isdir(path) else path)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _HARDLY_FREE_BYTES
+    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    is_longest = longest != resource.RLIM_INFINITY and length >= longest
+    return found.f_bavail * found.f_frsize < _HARDLY_FREE_BYTES or is_longest
 
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")

@@ -218,6 +218,22 @@ def test_compaction_goes_by_the_longest_file_of_the_process(
     filled.check()
 
 
+@pytest.mark.parametrize("pages", range(4))
+def test_a_limit_lowered_under_an_open_index_is_no_failure_of_the_disk(pages: int, filled: Filled) -> None:
+    filled.insert(100)
+    longest = os.stat(data_file(filled.index.path)).st_size + pages * 4096
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (longest, before[1]))
+    try:
+        with pytest.raises(IndexFullError, match=r"did not take the commit .* longer files \(RLIMIT_FSIZE\)"):
+            filled.insert(2_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    filled.check()
+    filled.insert(100)
+    filled.check()
+
+
 # ---- address space ----
 
 
