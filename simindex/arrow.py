@@ -277,14 +277,14 @@ class _Table:
     def _chosen(self, array: Any) -> list[Any]:
         """Return the values of a dictionary-encoded column without nulls; equal values are one and the same
         object."""
-        used, places = np.unique(array.indices.to_numpy(), return_inverse=True)
+        used, inverse = np.unique(array.indices.to_numpy(), return_inverse=True)
         dictionary = array.dictionary
         if len(used) < len(dictionary):
             if str(dictionary.type).endswith("_view"):  # which cannot be taken from
                 dictionary = dictionary.cast(f"large_{dictionary.type}".removesuffix("_view"))
             dictionary = dictionary.take(self._pyarrow.array(used))
         values = dictionary.to_pylist()
-        return [values[place] for place in places.tolist()]
+        return [values[index] for index in inverse.tolist()]
 
     def _lists(self, array: Any, name: str, first: int) -> list[Any]:
         lengths = self._compute("list_value_length", array)

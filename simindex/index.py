@@ -376,8 +376,8 @@ class Index:
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers)) as batches:
             for documents in batches:
                 insert = partial(Writer.insert, documents=documents, on_conflict=on_conflict)
-                for place, count in enumerate(self._session.change(insert)):
-                    totals[place] += count
+                for index, count in enumerate(self._session.change(insert)):
+                    totals[index] += count
                 if progress is not None:
                     progress(sum(totals))
         return InsertReport(*totals)

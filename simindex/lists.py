@@ -70,12 +70,12 @@ def unique(
     found = list(documents)
     with _index_of(found, config) as index:
         stars = index.clusters(threshold, "star", texts=found.__getitem__)
-        gone = {place for _, *others in stars for place in others}
-    return [document for place, document in enumerate(found) if place not in gone]
+        gone = {position for _, *others in stars for position in others}
+    return [document for position, document in enumerate(found) if position not in gone]
 
 
 def _index_of(documents: Sequence[Document], config: Config | None) -> Index:
-    """Return an index in memory of documents, by their places."""
+    """Return an index in memory of documents, by their indices."""
     index = open_index(MEMORY, config=config)
     try:
         index.insert_many(enumerate(documents))

@@ -32,14 +32,14 @@ class BrokenOffError(OSError):
     """A connection broke while a remote file was read; of what is there nothing is said."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A file system of fsspec, and the path in it."""
 
     system: Any
     path: str
 
 
-def place_of(path: str, purpose: str = "reading") -> Place:
+def place_of(path: str, purpose: str = "reading") -> Location:
     """Return the file system of a URL and the path in it; nothing is read. Raises MissingPackageError, and
     InputError where fsspec has no file system for it."""
     core = optional_module("fsspec.core", f"{path}: {purpose} a remote path", package="'simindex[remote]'")
@@ -49,7 +49,7 @@ def place_of(path: str, purpose: str = "reading") -> Place:
         timeout = web.ClientTimeout(total=None, sock_connect=60, sock_read=300)
         options["client_kwargs"] = {"timeout": timeout}
     try:
-        return Place(*core.url_to_fs(path, **options))
+        return Location(*core.url_to_fs(path, **options))
     except ImportError as exc:
         raise MissingPackageError(
             f"{path}: {purpose} a remote path needs a package ({reason_of(exc)}); "

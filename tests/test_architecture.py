@@ -25,7 +25,7 @@ def drawn_rooms() -> tuple[dict[str, set[str]], set[str]]:
     lines = [line[_NAMES:_WHAT].split() for line in drawing.splitlines()]
     rooms = [name for names in lines for name in names]
     standing = [name for name in rooms if not name.endswith("*")]
-    below = {name: set(standing[place + 1 :]) for place, name in enumerate(standing)}
+    below = {name: set(standing[index + 1 :]) for index, name in enumerate(standing)}
     return below, {name.rstrip("*") for name in rooms} - set(standing)
 
 

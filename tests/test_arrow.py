@@ -197,8 +197,8 @@ def test_rows_are_what_the_columns_hold_however_they_lie_in_memory(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
     chunks = [rows[start:stop] for start, stop in itertools.pairwise([0, *cuts, len(rows)])]
     arrays = [
-        pa.chunked_array([array_of([row[place] for row in chunk], kind) for chunk in chunks], kind)
-        for place, (_, kind) in enumerate(columns)
+        pa.chunked_array([array_of([row[index] for row in chunk], kind) for chunk in chunks], kind)
+        for index, (_, kind) in enumerate(columns)
     ]
     table = pa.table(arrays, ["id", "text", "n"])
     start = data.draw(st.integers(0, len(rows)))

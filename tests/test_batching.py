@@ -159,8 +159,8 @@ def test_parts_run_in_several_threads_at_once() -> None:
 def test_parts_are_taken_no_further_ahead_than_said(workers: int, ready: int) -> None:
     taken = itertools.count()
     results = in_order(lambda part: part, (next(taken) for _ in range(50)), workers, ready)
-    for place in range(10):
-        assert next(results) == place
+    for index in range(10):
+        assert next(results) == index
     assert next(taken) <= 10 + workers + ready
     assert isinstance(results, Generator)
     results.close()

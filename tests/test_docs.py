@@ -535,11 +535,11 @@ def test_format_fences_filter_and_bitmap_are_as_the_page_says() -> None:
     keys, fence, line, bitmap, sketch = (v for (database, _), v in CHUNKS.items() if database == "segments")
     assert fence[:-8] == keys[:8]
     hashes = [int.from_bytes(keys[at : at + 8], "little") for at in (0, 8, 16)]
-    places = set().union(*(places_in_filter(key, 64, 1, 1)[1] for key in hashes))
-    assert int.from_bytes(line[:64], "little") == sum(1 << place for place in places)
+    bits = set().union(*(places_in_filter(key, 64, 1, 1)[1] for key in hashes))
+    assert int.from_bytes(line[:64], "little") == sum(1 << bit for bit in bits)
     words = {sketch[:8], bytes.fromhex("34 2a bb 0a ff c3 aa 75")}  # of both sketches: see the whole segment
     leading = {int.from_bytes(word, "little") >> 58 for word in words}
-    assert int.from_bytes(bitmap[:8], "little") == sum(1 << place for place in leading)
+    assert int.from_bytes(bitmap[:8], "little") == sum(1 << bit for bit in leading)
 
 
 def test_format_numbers_of_the_page_are_those_of_the_code() -> None:

@@ -76,8 +76,8 @@ def test_document_and_key_are_types_that_mypy_can_use(tmp_path: Path) -> None:
     """Whatever carries a comment for mypy here is an error there: an unused comment would be one, too."""
     keys: list[simindex.Key] = ["a", b"a", 1]
     with simindex.open(tmp_path / "i") as index:
-        for place, document in enumerate(documents()):
-            index.insert(place, document)
+        for number, document in enumerate(documents()):
+            index.insert(number, document)
         assert len(index) == len(documents())
         for key in keys:
             index.replace(key, "a text")
@@ -110,11 +110,11 @@ def test_differing_fields_are_an_attribute() -> None:
 
 
 def test_place_of_damage_is_in_attributes() -> None:
-    places = {"path": "i", "segment": 1, "table": "keys", "chunk": 2, "block": 3, "key": b"k"}
+    where = {"path": "i", "segment": 1, "table": "keys", "chunk": 2, "block": 3, "key": b"k"}
     error = CorruptIndexError("text", path="i", segment=1, table="keys", chunk=2, block=3, key=b"k")
     assert str(error) == "text"
-    assert {name: getattr(error, name) for name in places} == places
-    assert {getattr(CorruptIndexError("text"), name) for name in places} == {None}
+    assert {name: getattr(error, name) for name in where} == where
+    assert {getattr(CorruptIndexError("text"), name) for name in where} == {None}
 
 
 def test_wrong_argument_is_an_attribute_and_what_is_wrong_with_it() -> None:

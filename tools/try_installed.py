@@ -47,9 +47,9 @@ def run_examples() -> int:
 
 
 def main() -> None:
-    place = Path(simindex.__file__).resolve()
-    if not place.is_relative_to(Path(sys.prefix).resolve()):
-        sys.exit(f"expected simindex in {sys.prefix}, found {place}")
+    installed = Path(simindex.__file__).resolve()
+    if not installed.is_relative_to(Path(sys.prefix).resolve()):
+        sys.exit(f"expected simindex in {sys.prefix}, found {installed}")
     programs, examples = run_readme(Path(sys.argv[1])), run_examples()
     print(f"passed: the README's programs ({programs}), {examples} examples ({platform.python_version()})")
 

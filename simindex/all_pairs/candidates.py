@@ -30,7 +30,7 @@ def edges_of_runs(
     begins = np.cumsum(sizes) - sizes
     distance = 1
     while len(begins):
-        left = places_within(begins, sizes - distance)
+        left = indices_within(begins, sizes - distance)
         right = left + distance
         if plan.method == "simhash":
             is_near = np.bitwise_count(keys[left] ^ keys[right]) <= plan.max_distance
@@ -40,7 +40,7 @@ def edges_of_runs(
         begins, sizes = begins[sizes > distance], sizes[sizes > distance]
 
 
-def places_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def indices_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return begin..begin+size-1 of each, one after the other."""
     ends = np.cumsum(sizes)
     return np.repeat(begins - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
@@ -72,11 +72,11 @@ def verified(
 
 
 def _compared(source: Tables, plan: PairPlan, bands: int, edges: np.ndarray) -> np.ndarray:
-    later, earlier = (places.astype(np.uint32) for places in ends_of(edges))
+    later, earlier = (ends.astype(np.uint32) for ends in ends_of(edges))
     agree = np.full(len(edges), 0 if bands else NO_VALUE, dtype=np.uint32)
     distance = np.zeros(0, dtype=np.uint8)
-    for place, (words, others) in enumerate(_columns(source, later, earlier)):
-        if place < bands:
+    for index, (words, others) in enumerate(_columns(source, later, earlier)):
+        if index < bands:
             agree += equal_rows(words, others)
         else:
             distance = np.bitwise_count(words ^ others)
@@ -98,7 +98,7 @@ def _columns(
         yield own, turned
 
 
-def first_met(source: Tables, walk: WalkPlan, place: int, pairs: np.ndarray) -> np.ndarray:
+def first_met(source: Tables, walk: WalkPlan, index: int, pairs: np.ndarray) -> np.ndarray:
     """Return the pairs, PAIR_ROW as `verified` yields them, whose first common prefix is in a range of keys:
     so each is in one range only."""
     if walk.count == 1 or not len(pairs):
@@ -110,7 +110,7 @@ def first_met(source: Tables, walk: WalkPlan, place: int, pairs: np.ndarray) -> 
         permute = walk.scheme.plan.permute
         columns = zip(permute(own), permute(others), strict=True)
     for table, (own, others) in zip(walk.tables, columns, strict=False):
-        first, end = walk.bounds(table, place)
+        first, end = walk.bounds(table, index)
         is_common = (own ^ others) >> np.uint64(64 - walk.plan.bits[table]) == 0
         if first < end:
             is_here |= is_open & is_common & (own - np.uint64(first) <= np.uint64(end - first - 1))

@@ -214,7 +214,7 @@ def _documents(view: View, keys: list[Key]) -> list[tuple[int, StoredRecord]]:
     """Return (doc id, record) of those of the keys that are stored, in their order."""
     encoded = [encode_key(key) for key in keys]
     found = view.find_keys(encoded, key_hashes(encoded)) if encoded else {}
-    return [found[place] for place in sorted(found)]
+    return [found[index] for index in sorted(found)]
 
 
 def _in_order(members: dict[int, Key], truncated: bool) -> Cluster:

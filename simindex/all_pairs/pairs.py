@@ -272,12 +272,12 @@ class Pairs(SnapshotIterator[Pair]):
                 set_bits(self._left_out, rows["b"])
                 yield map(_Found, *self._columns_of(rows), repeat(False), rows["b"].tolist())
 
-        def entries_of(place: int, first: int = 0) -> Iterator[Piece]:
-            capacity, table = plan.capacity // 2, self._tables[place]
+        def entries_of(index: int, first: int = 0) -> Iterator[Piece]:
+            capacity, table = plan.capacity // 2, self._tables[index]
             return self._entries(table, capacity, self._left_out, first, by_age=self._by_age)
 
-        for place, walk in enumerate(table_walks(plan, entries_of, self._sketches)):
-            if place == len(plan.bits):
+        for index, walk in enumerate(table_walks(plan, entries_of, self._sketches)):
+            if index == len(plan.bits):
                 self.total += sum(self._num_entries[table] for table in self._tables)
             self._cursors.append(walk.cursor)
             begun = self.done
@@ -285,9 +285,9 @@ class Pairs(SnapshotIterator[Pair]):
                 yield map(_Found, *self._columns_of(self._reaching(rows)))
                 if (first := walk.first_long) is not None and not self._by_age:
                     if not is_first:
-                        yield from self._unite(EVERY_KEY if place else first)
+                        yield from self._unite(EVERY_KEY if index else first)
                     self._by_age, self.total = True, self.total + self.done - begun
-                    walk.begin_again(entries_of(place, first))
+                    walk.begin_again(entries_of(index, first))
 
     def _sketches(self, _doc_ids: np.ndarray, _more: np.ndarray) -> SketchesAtHand:
         return self._at_hand  # where they lie: nothing is read ahead

@@ -160,15 +160,15 @@ def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
     return PairPlan("simhash", first, plan.prefix_bits, masks_of, max_distance=max_distance)
 
 
-def bounds_of(place: int, count: int, bits: int) -> tuple[int, int]:
-    """Return the first key and the exclusive end of a range: the `place`-th of `count`, cut where prefixes
+def bounds_of(index: int, count: int, bits: int) -> tuple[int, int]:
+    """Return the first key and the exclusive end of a range: the `index`-th of `count`, cut where prefixes
     change.
 
     >>> [hex(key) for key in bounds_of(1, 3, 8)]
     ['0x5500000000000000', '0xaa00000000000000']
     """
     free = 64 - bits
-    return (place * EVERY_KEY // count >> free << free), ((place + 1) * EVERY_KEY // count >> free << free)
+    return (index * EVERY_KEY // count >> free << free), ((index + 1) * EVERY_KEY // count >> free << free)
 
 
 HandsOn = Literal["pairs", "each pair once", "forest"]
@@ -190,6 +190,6 @@ class WalkPlan:
         """The tables of the method, from 0."""
         return range(len(self.plan.bits))
 
-    def bounds(self, table: int, place: int) -> tuple[int, int]:
+    def bounds(self, table: int, index: int) -> tuple[int, int]:
         """Return the first key and the exclusive end of a range of a table."""
-        return bounds_of(place, self.count, self.plan.bits[table])
+        return bounds_of(index, self.count, self.plan.bits[table])

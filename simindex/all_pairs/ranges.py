@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simindex.all_pairs.candidates import PAIRS, edges_of_runs, first_met, places_within, verified
+from simindex.all_pairs.candidates import PAIRS, edges_of_runs, first_met, indices_within, verified
 from simindex.all_pairs.edges import Forest, SortedEdges, edges_between
 from simindex.all_pairs.pair import Bounded
 from simindex.all_pairs.plan import PairPlan, WalkPlan
@@ -87,11 +87,11 @@ def _cut(
     for begin, size in zip(begins[is_long].tolist(), sizes[is_long].tolist(), strict=True):
         yield LongPart(numbers[begin : begin + size], is_first=True)
     begins, sizes = begins[~is_long], sizes[~is_long]
-    places, ends = places_within(begins, sizes), np.cumsum(sizes)
+    indices, ends = indices_within(begins, sizes), np.cumsum(sizes)
     first = run = 0
-    while first < len(places):
+    while first < len(indices):
         next_run = max(int(np.searchsorted(ends, first + BLOCK, side="right")), run + 1)
-        here = places[first : int(ends[next_run - 1])]
+        here = indices[first : int(ends[next_run - 1])]
         yield Block(keys[here], numbers[here], sizes[run:next_run])
         first, run = first + len(here), next_run
 
@@ -119,7 +119,7 @@ ABSENT = 2**32 - 1
 
 
 class Sketches(SketchesAtHand):
-    """Sketches that were fetched, by ascending doc ids, whose ranks are their places."""
+    """Sketches that were fetched, by ascending doc ids, whose ranks are their indices."""
 
     def __init__(self, source: SketchSource, geometry: Geometry, *numbers: np.ndarray) -> None:
         self.numbers = distinct(np.concatenate(numbers))
@@ -129,12 +129,12 @@ class Sketches(SketchesAtHand):
         super().__init__(lambda function, *arguments: directory.run(function, offsets, *arguments))
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the places of numbers, `ABSENT` for those that are not here."""
-        places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-        return np.where(self.numbers[places] == numbers, places, ABSENT).astype(np.uint32)
+        """Return the indices of numbers, `ABSENT` for those that are not here."""
+        indices = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+        return np.where(self.numbers[indices] == numbers, indices, ABSENT).astype(np.uint32)
 
     def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the numbers at some places, `ABSENT` for that."""
+        """Return the numbers at some indices, `ABSENT` for that."""
         return np.where(ranks == ABSENT, np.uint32(ABSENT), self.numbers.take(ranks, mode="clip"))
 
 
@@ -145,28 +145,28 @@ HANDED_ON = 1 << 16
 def walk_range(
     walk: WalkPlan,
     source: Tables,
-    place: int,
+    index: int,
     memory_bytes: int,
     *,
     folder: str | None = None,
     reads_ahead: bool = False,
 ) -> Iterator[Edges]:
-    """Yield the edges of one range of keys, the `place`-th, over all tables: verified pairs, some at a time,
+    """Yield the edges of one range of keys, the `index`-th, over all tables: verified pairs, some at a time,
     and documents of long runs, which are not compared here. Edges that do not fit into `memory_bytes` are
     written to `folder` meanwhile; `reads_ahead`: another thread reads the next piece of a table."""
     plan = walk.plan
-    pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, place))
+    pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, index))
     by_table = groupby(ahead(pieces, 1) if reads_ahead else pieces, key=itemgetter(0))
     tables = ((table, (piece for _, piece in some)) for table, some in by_table)
     if plan.is_by_chance:  # their runs are compared where they stand
         found = compared_tables(tables, plan, source, walk.scheme.tables)
     else:
-        found = _by_columns(walk, source, place, tables, SortedEdges(memory_bytes, folder=folder))
+        found = _by_columns(walk, source, index, tables, SortedEdges(memory_bytes, folder=folder))
     yield from _together(found, forests=walk.hands_on == "forest")
 
 
-def _pieces(walk: WalkPlan, table: int, source: Tables, place: int) -> Iterator[Piece]:
-    plan, (first, end) = walk.plan, walk.bounds(table, place)
+def _pieces(walk: WalkPlan, table: int, source: Tables, index: int) -> Iterator[Piece]:
+    plan, (first, end) = walk.plan, walk.bounds(table, index)
     if first >= end:
         return iter(())
     return source.pieces(plan.first_table + table, first, end, plan.capacity)
@@ -175,7 +175,7 @@ def _pieces(walk: WalkPlan, table: int, source: Tables, place: int) -> Iterator[
 def _by_columns(
     walk: WalkPlan,
     source: Tables,
-    place: int,
+    index: int,
     tables: Iterable[tuple[int, Iterator[Piece]]],
     edges: SortedEdges,
 ) -> Iterator[Edges]:
@@ -190,7 +190,7 @@ def _by_columns(
                     edges.add(some)
         for pairs in verified(source, plan, walk.scheme.tables.bands, edges.ascending()):
             is_once = walk.hands_on == "each pair once"
-            yield Edges(first_met(source, walk, place, pairs) if is_once else pairs)
+            yield Edges(first_met(source, walk, index, pairs) if is_once else pairs)
 
 
 def compared_tables(
@@ -243,9 +243,9 @@ def _joined(some: list[np.ndarray], forests: bool) -> Edges:
     if not forests:
         return Edges(pairs)
     # Pairs that hold the same documents together, fewer than there are documents; without figures.
-    numbers, places = np.unique(np.concatenate([pairs["a"], pairs["b"]]), return_inverse=True)
+    numbers, inverse = np.unique(np.concatenate([pairs["a"], pairs["b"]]), return_inverse=True)
     forest, every = Forest(len(numbers)), np.arange(len(numbers), dtype=np.uint32)
-    forest.join(edges_between(places[: len(pairs)], places[len(pairs) :]))
+    forest.join(edges_between(inverse[: len(pairs)], inverse[len(pairs) :]))
     roots = forest.roots(every)
     is_joined = roots != every
     pairs = np.zeros(int(is_joined.sum()), dtype=PAIR_ROW)
@@ -266,7 +266,7 @@ def compare_crowded(
 
     Args:
         numbers: of the documents, ascending: whole runs.
-        ages: place of each number by age.
+        ages: index of each number by age.
     """
     plan, bands = walk.plan, walk.scheme.tables.bands
     leaders = _oldest_equal(source.columns_of(numbers), numbers, ages)
@@ -334,7 +334,7 @@ class _Copies:
             here = slice(first, first + at_once)
             left, right = (np.searchsorted(self.leaders, some[here]) for some in (a, b))
             sizes = self._sizes[left] * self._sizes[right]
-            within = places_within(np.zeros_like(sizes), sizes)
+            within = indices_within(np.zeros_like(sizes), sizes)
             left, right = np.repeat(left, sizes), np.repeat(right, sizes)
             turns = np.divmod(within, self._sizes[right])
             one, other = (

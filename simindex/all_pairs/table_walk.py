@@ -170,8 +170,8 @@ class TableWalk(_Walk):
         cursor = self.cursor
         of_run = self.long_runs["ranks"][-1:].ravel() if cursor["is_long"][0] else self._ranks[:0]
         at_hand = self._refill(int(cursor["begin"][0]), of_run)
-        for place in ("begin", "end", "right", "left"):
-            cursor[place] = 0
+        for field in ("begin", "end", "right", "left"):
+            cursor[field] = 0
         if at_hand is not None:
             self._local_longs = _local_runs(at_hand, self._longs)
         return at_hand

@@ -135,13 +135,13 @@ class MergedTables:
 
     def sketches(self, numbers: np.ndarray) -> Piece:
         """Return (words, fingerprints) of documents by their numbers, ascending."""
-        parts = [self._partitions[place][0].sketches(ranks) for place, _, ranks in self.parts(numbers)]
+        parts = [self._partitions[index][0].sketches(ranks) for index, _, ranks in self.parts(numbers)]
         words, fingerprints = map(np.concatenate, zip(*parts, strict=True))
         return words, fingerprints
 
     def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the columns of the sketches of documents; see `Tables.columns_of`."""
-        parts = [self._partitions[place][0].columns_of(ranks) for place, _, ranks in self.parts(numbers)]
+        parts = [self._partitions[index][0].columns_of(ranks) for index, _, ranks in self.parts(numbers)]
         return map(np.concatenate, zip(*parts, strict=True))
 
 
@@ -226,15 +226,15 @@ class Ranks:
     def of(self, doc_ids: np.ndarray) -> np.ndarray:
         """Return the ranks, uint32, of documents by their doc ids, which must be in a segment."""
         doc_ids = doc_ids.astype(np.uint64)
-        places = np.searchsorted(self._bases, doc_ids, side="right") - 1
-        ranks: np.ndarray = (doc_ids - self._bases[places] + self.offsets[places]).astype(np.uint32)
+        segments = np.searchsorted(self._bases, doc_ids, side="right") - 1
+        ranks: np.ndarray = (doc_ids - self._bases[segments] + self.offsets[segments]).astype(np.uint32)
         return ranks
 
     def doc_ids(self, ranks: np.ndarray) -> np.ndarray:
         """Return the doc ids, uint64, by their ranks."""
         ranks = ranks.astype(np.uint64)
-        places = np.searchsorted(self.offsets, ranks, side="right") - 1
-        doc_ids: np.ndarray = self._bases[places] + ranks - self.offsets[places]
+        segments = np.searchsorted(self.offsets, ranks, side="right") - 1
+        doc_ids: np.ndarray = self._bases[segments] + ranks - self.offsets[segments]
         return doc_ids
 
 
@@ -247,7 +247,7 @@ def _counts_of(directory: Directory, table: int) -> list[int]:
     return [directory.geometry.entry_counts(segment.entry)[table] for segment in directory.segments]
 
 
-def _place_of(directory: Directory, source: np.void, count: int, key: int) -> int:
+def _position_of(directory: Directory, source: np.void, count: int, key: int) -> int:
     """Return how many entries of one segment's table have a key less than `key`: where `key` belongs among
     `count` entries, found by bisection."""
     probe = np.array([source], dtype=MERGE_SOURCE)
@@ -338,13 +338,16 @@ class PinnedTables:
 
     def _sources(self, table: int, first: int, end: int, view: View) -> tuple[np.ndarray, int]:
         """Return where segments have a range of keys, MERGE_SOURCE, and the sum of their exclusive ends."""
-        counts, place_of = np.array(_counts_of(view.directory, table)), partial(_place_of, view.directory)
-        places = np.flatnonzero(counts)
-        sources = np.zeros(len(places), dtype=MERGE_SOURCE)
-        sources["segment"], sources["table"] = places, table
-        sources["offset"] = self.ranks.offsets[places]
+        counts = np.array(_counts_of(view.directory, table))
+        segments = np.flatnonzero(counts)
+        sources = np.zeros(len(segments), dtype=MERGE_SOURCE)
+        sources["segment"], sources["table"] = segments, table
+        sources["offset"] = self.ranks.offsets[segments]
         begins, ends = (
-            [place_of(*of, key) for of in zip(sources, counts[places].tolist(), strict=True)]
+            [
+                _position_of(view.directory, *of, key)
+                for of in zip(sources, counts[segments].tolist(), strict=True)
+            ]
             for key in (first, end)
         )
         sources["position"] = begins
@@ -357,9 +360,9 @@ class PinnedTables:
 
     def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the columns of the sketches of documents; see `Tables.columns_of`."""
-        different, places = np.unique(numbers, return_inverse=True)
+        different, inverse = np.unique(numbers, return_inverse=True)
         words, fingerprints = self.sketches(different)
-        return (column[places] for column in (*words.T, fingerprints))
+        return (column[inverse] for column in (*words.T, fingerprints))
 
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies): ranks, uint32, of the documents that are stored as copies and live, each

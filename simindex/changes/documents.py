@@ -58,20 +58,20 @@ class NewDocuments:
     def __len__(self) -> int:
         return len(self.encoded_keys)
 
-    def key(self, place: int) -> Key:
-        """Return the key of the document at `place`, decoded."""
-        key: Key = unpack(self.encoded_keys[place])
+    def key(self, index: int) -> Key:
+        """Return the key of the document at `index`, decoded."""
+        key: Key = unpack(self.encoded_keys[index])
         return key
 
-    def taken(self, places: Sequence[int]) -> NewDocuments:
-        """Return the documents at some places, in that order."""
+    def taken(self, indices: Sequence[int]) -> NewDocuments:
+        """Return the documents at some indices, in that order."""
         return NewDocuments(
-            self.encoded_keys.taken(places),
-            self.key_hashes[places],
-            self.packed_metadata.taken(places),
-            self.sketches.taken(places),
-            None if self.times is None else self.times[places],
-            None if self.seen_at is None else [self.seen_at[place] for place in places],
+            self.encoded_keys.taken(indices),
+            self.key_hashes[indices],
+            self.packed_metadata.taken(indices),
+            self.sketches.taken(indices),
+            None if self.times is None else self.times[indices],
+            None if self.seen_at is None else [self.seen_at[index] for index in indices],
         )
 
     @classmethod
@@ -94,22 +94,22 @@ class NewDocuments:
         hashes = np.sort(self.key_hashes)
         return bool((hashes[1:] > hashes[:-1]).all()) or len(set(self.encoded_keys)) == len(self)
 
-    def record(self, place: int, inserted_at: int) -> StoredRecord:
-        """Return the record of the document at `place`, with no leader; `inserted_at` is its time where the
+    def record(self, index: int, inserted_at: int) -> StoredRecord:
+        """Return the record of the document at `index`, with no leader; `inserted_at` is its time where the
         documents have no `times`."""
         samples, all_kept = self.sketches.samples, self.sketches.kept
-        kept = None if all_kept is None else all_kept[place]
-        first, last = self._times(place, inserted_at)
-        num_sampled = 0 if samples is None else int(samples.num_sampled[place])
+        kept = None if all_kept is None else all_kept[index]
+        first, last = self._times(index, inserted_at)
+        num_sampled = 0 if samples is None else int(samples.num_sampled[index])
         return StoredRecord(
-            self.key(place),
-            unpack(self.packed_metadata[place]),
+            self.key(index),
+            unpack(self.packed_metadata[index]),
             first,
-            int(self.sketches.present[place]),
+            int(self.sketches.present[index]),
             None,
             None if kept is None else encode_kept(kept),
             last,
-            int(self._num_shingles[place]),
+            int(self._num_shingles[index]),
             num_sampled,
         )
 
@@ -120,14 +120,14 @@ class NewDocuments:
         samples = self.sketches.samples
         return self.sketches.num_shingles if samples is None else samples.num_shingles
 
-    def _times(self, place: int, inserted_at: int) -> tuple[int, int | None]:
-        first = inserted_at if self.times is None else int(self.times[place])
-        return first, None if self.seen_at is None else self.seen_at[place]
+    def _times(self, index: int, inserted_at: int) -> tuple[int, int | None]:
+        first = inserted_at if self.times is None else int(self.times[index])
+        return first, None if self.seen_at is None else self.seen_at[index]
 
     def segment_data(self, scheme: Scheme, doc_ids: np.ndarray, leaders: dict[int, int]) -> SegmentData:
         """Return what a segment of these documents holds, under the doc ids of a change, uint64, ascending.
 
-        `leaders` is place -> doc id whose sketch it shares: such a copy has entries in the key table and the
+        `leaders` is index -> doc id whose sketch it shares: such a copy has entries in the key table and the
         copy table alone. Raises ValueError where the doc ids span more than a segment may.
         """
         first, last = int(doc_ids[0]), int(doc_ids[-1])
@@ -158,7 +158,7 @@ class NewDocuments:
             )
         led: Entries = NO_ENTRIES
         if copies:
-            led = np.array([[leaders[place] for place in copies]], dtype=np.uint64), relative[copies]
+            led = np.array([[leaders[index] for index in copies]], dtype=np.uint64), relative[copies]
         tables = [
             (self.key_hashes[None], relative),
             led,
@@ -171,7 +171,7 @@ class NewDocuments:
 
     def _shingles(self, relative: np.ndarray, copies: list[int]) -> Entries:
         """Return the keys of the shingle table, uint64, shape (1, n), and no doc ids: each key is the hash of
-        a sampled shingle with the relative doc id in its low bits. The documents at the places `copies` have
+        a sampled shingle with the relative doc id in its low bits. The documents at the indices `copies` have
         none; without samples it is NO_ENTRIES."""
         samples = self.sketches.samples
         if samples is None:
@@ -185,11 +185,11 @@ class NewDocuments:
         return keys[None], NO_DOC_IDS
 
     def records(self, doc_ids: np.ndarray, leaders: dict[int, int], inserted_at: int) -> Pairs:
-        """Return database keys, which are the doc ids, and encoded records of all documents; `leaders` (place
+        """Return database keys, which are the doc ids, and encoded records of all documents; `leaders` (index
         -> doc id) are named in them, and `inserted_at` is their time where the documents have no `times`."""
         sketches, samples, led, seen = self.sketches, self.sketches.samples, list[int](), list[int]()
         if leaders:
-            led = [leaders.get(place, NO_DOC_ID) for place in range(len(self))]
+            led = [leaders.get(index, NO_DOC_ID) for index in range(len(self))]
         if self.seen_at is not None:
             seen = [NO_DOC_ID if last is None else last for last in self.seen_at]
         return encode_records(
@@ -397,11 +397,11 @@ def prepared_batches(
 def _sliced(items: KeyedSketches, batch_size: int) -> Iterator[NewDocuments]:
     """Yield ready sketches with their keys and metadata, up to `batch_size` at a time."""
     for begin in range(0, len(items), batch_size):
-        places = range(begin, min(begin + batch_size, len(items)))
-        keys = items.keys[begin : places.stop]
+        indices = range(begin, min(begin + batch_size, len(items)))
+        keys = items.keys[begin : indices.stop]
         encoded, hashes = pack_keys(keys)
-        packed = _packed(keys, [] if items.metadata is None else items.metadata[begin : places.stop])
-        yield NewDocuments(encoded, hashes, packed, items.batch.taken(places))
+        packed = _packed(keys, [] if items.metadata is None else items.metadata[begin : indices.stop])
+        yield NewDocuments(encoded, hashes, packed, items.batch.taken(indices))
 
 
 def _is_of_sketches(columns: _Columns) -> bool:

@@ -35,9 +35,9 @@ def touch(session: Session, keys: Iterable[Key]) -> int:
 
     def gather(_: Writer, pending: Pending, view: View) -> int:
         committed = view.find_keys(encoded, key_hashes(encoded))
-        held = [place for place, key in enumerate(encoded) if pending.holds(key, committed.get(place))]
+        held = [index for index, key in enumerate(encoded) if pending.holds(key, committed.get(index))]
         own = pending.by_key.keys()
-        pending.touch(committed[place][0] for place in held if encoded[place] not in own)
+        pending.touch(committed[index][0] for index in held if encoded[index] not in own)
         return len(held)
 
     return session.change(gather)

@@ -111,10 +111,10 @@ _SEGMENT = 2**63 - 1
 
 @dataclass
 class Decisions:
-    """What becomes of a batch: `places` are stored, `removed` are older versions, `matched` have the matches
+    """What becomes of a batch: `indices` are stored, `removed` are older versions, `matched` have the matches
     of the rest, or some of them for a query with limit=1, which asks only whether there is a match."""
 
-    places: list[int] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
     removed: dict[bytes, tuple[int, StoredRecord]] = field(default_factory=dict)  # by encoded key
     matched: list[tuple[int, Matches]] = field(default_factory=list)
     inserted: int = 0
@@ -127,7 +127,7 @@ class Decisions:
 
 
 class Batch:
-    """One batch while it is settled. Its documents have the numbers `first` plus their place meanwhile."""
+    """One batch while it is settled. Its documents have the numbers `first` plus their index meanwhile."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Batch:
         self._inserted_at = pending.inserted_at
         self._own = view.find_keys(documents.encoded_keys, documents.key_hashes)
         # The doc id that has a key by now, of the keys that are stored and of documents that were settled.
-        self._owners = {documents.encoded_keys[place]: found[0] for place, found in self._own.items()}
+        self._owners = {documents.encoded_keys[index]: found[0] for index, found in self._own.items()}
         self._gone = set(view.pending.gone)
         looks_again = isinstance(query, BandQuery) and (query.exact or query.max_distance is not None)
         self._is_one_enough = query.limit == 1 and not looks_again and query.where is None
@@ -174,24 +174,24 @@ class Batch:
             is_like[[*self._alone, *self._crowded]] = False
             decisions.skipped = int(is_like.sum())
             is_open &= ~is_like
-        for place in np.flatnonzero(is_open).tolist():
-            self._settle(place)
-        decisions.places = np.flatnonzero(self._stored).tolist()
+        for index in np.flatnonzero(is_open).tolist():
+            self._settle(index)
+        decisions.indices = np.flatnonzero(self._stored).tolist()
         return decisions
 
     def _with_known_keys(self) -> list[int]:
-        """Return the places of the keys that are stored or come more than once."""
+        """Return the indices of the keys that are stored or come more than once."""
         encoded = self._documents.encoded_keys
         known = list(self._own)
         if not self._documents.has_distinct_keys:
             times: dict[bytes, int] = {}
             for key in encoded:
                 times[key] = times.get(key, 0) + 1
-            known += [place for place, key in enumerate(encoded) if times[key] > 1]
+            known += [index for index, key in enumerate(encoded) if times[key] > 1]
         return known
 
     def _ask_all(self, alike: np.ndarray) -> None:
-        """Search for all documents at once, in what is stored and in those at the places `alike`, and keep
+        """Search for all documents at once, in what is stored and in those at the indices `alike`, and keep
         the answers for `_settle`. Documents whose search met a limit come into `_alone` or `_crowded`."""
         segments = list(self._view.pending.segments)
         if len(alike):
@@ -226,11 +226,11 @@ class Batch:
             is_live &= ~np.isin(doc_ids, np.array([*self._gone], np.uint64))
         return is_live
 
-    def _has_match(self, place: int) -> bool:
-        """Whether an answer of the search for all is surely a live match of the document at `place`, other
+    def _has_match(self, index: int) -> bool:
+        """Whether an answer of the search for all is surely a live match of the document at `index`, other
         than its own older version. False where only copies could tell, or where one match is not enough."""
-        own = self._owners.get(self._documents.encoded_keys[place])
-        doc_ids, some = self._doc_ids, range(self._starts[place], self._starts[place + 1])
+        own = self._owners.get(self._documents.encoded_keys[index])
+        doc_ids, some = self._doc_ids, range(self._starts[index], self._starts[index + 1])
         return any(self._is_live[at] and doc_ids[at] != own and doc_ids[at] not in self._gone for at in some)
 
     def _found_by_all(self) -> tuple[Found, np.ndarray]:
@@ -245,9 +245,9 @@ class Batch:
         found = self._query.find(self._view_of_all, batch, self._first, is_first_enough)
         return found, np.frombuffer(found.matches, dtype=MATCHES)["agree"] == NO_VALUE
 
-    def _segment_of(self, places: np.ndarray) -> MemorySegment:
-        new = self._documents.taken(places.tolist())
-        doc_ids, scheme = places.astype(np.uint64) + np.uint64(self._first), self._view.scheme
+    def _segment_of(self, indices: np.ndarray) -> MemorySegment:
+        new = self._documents.taken(indices.tolist())
+        doc_ids, scheme = indices.astype(np.uint64) + np.uint64(self._first), self._view.scheme
         return memory_segment(scheme.tables, _SEGMENT, new.segment_data(scheme, doc_ids, {}))
 
     def _view_over(self, segments: list[MemorySegment]) -> View:
@@ -263,41 +263,41 @@ class Batch:
 
     # ---- one document ----
 
-    def _settle(self, place: int) -> None:
-        decisions, key = self._decisions, self._documents.encoded_keys[place]
-        is_alone = self._is_asked_alone(place)
-        if not is_alone and self._has_match(place):
+    def _settle(self, index: int) -> None:
+        decisions, key = self._decisions, self._documents.encoded_keys[index]
+        is_alone = self._is_asked_alone(index)
+        if not is_alone and self._has_match(index):
             decisions.skipped += 1
             return
-        matches = self._matches_alone(place) if is_alone else self._matches(place)
+        matches = self._matches_alone(index) if is_alone else self._matches(index)
         if matches:
             decisions.skipped += 1
-            decisions.matched.append((place, in_order(matches, self._doc_id_of)))
+            decisions.matched.append((index, in_order(matches, self._doc_id_of)))
             return
         if key not in self._owners:
             decisions.inserted += 1
         elif self._on_conflict == "error":
-            raise KeyExistsError(self._documents.key(place))
+            raise KeyExistsError(self._documents.key(index))
         elif self._on_conflict == "skip":
             decisions.skipped += 1
             return
         else:
-            self._remove(place)
+            self._remove(index)
             decisions.replaced += 1
-        self._stored[place] = True
-        self._owners[key] = self._first + place
+        self._stored[index] = True
+        self._owners[key] = self._first + index
 
-    def _is_asked_alone(self, place: int) -> bool:
-        first, end = self._compared_ends[place : place + 2]
-        is_crowded = place in self._crowded and not self._stored[self._compared[first:end]].all()
-        return is_crowded or place in self._alone
+    def _is_asked_alone(self, index: int) -> bool:
+        first, end = self._compared_ends[index : index + 2]
+        is_crowded = index in self._crowded and not self._stored[self._compared[first:end]].all()
+        return is_crowded or index in self._alone
 
-    def _remove(self, place: int) -> None:
-        """Have the older version of the document at `place` removed, a stored one or one of the batch."""
-        key = self._documents.encoded_keys[place]
+    def _remove(self, index: int) -> None:
+        """Have the older version of the document at `index` removed, a stored one or one of the batch."""
+        key = self._documents.encoded_keys[index]
         older = self._owners[key]
         if older < self._first:
-            self._decisions.removed[key] = self._own[place]
+            self._decisions.removed[key] = self._own[index]
             self._gone.add(older)
             return
         self._stored[older - self._first] = False
@@ -306,32 +306,32 @@ class Batch:
             self._before.remove(key, None)
             self._gone.add(copy)
 
-    def _matches(self, place: int) -> Matches:
-        """Return the matches of the document at `place` from the batch's one search: of its own batch only
+    def _matches(self, index: int) -> Matches:
+        """Return the matches of the document at `index` from the batch's one search: of its own batch only
         with documents that are stored by now."""
-        places = range(self._starts[place], self._starts[place + 1])
-        is_crowded = place in self._crowded
-        if not places:
+        indices = range(self._starts[index], self._starts[index + 1])
+        is_crowded = index in self._crowded
+        if not indices:
             return Matches(truncated=is_crowded)
         first, stored, doc_ids = self._first, self._stored, self._doc_ids
-        counted = [at for at in places if doc_ids[at] < first or stored[doc_ids[at] - first]]
+        counted = [at for at in indices if doc_ids[at] < first or stored[doc_ids[at] - first]]
         size, raw = MATCHES.itemsize, self._raw
         answers = b"".join([raw[at * size : at * size + size] for at in counted])
-        scanned = None if self._scanned is None else self._scanned[place : place + 1]
+        scanned = None if self._scanned is None else self._scanned[index : index + 1]
         found = Found(self._documents.sketches, answers, bytearray([is_crowded]), scanned)
-        own = self._owners.get(self._documents.encoded_keys[place])
+        own = self._owners.get(self._documents.encoded_keys[index])
         return self._query.matches(self._view_of_all, found, without=own)[0]
 
-    def _matches_alone(self, place: int) -> Matches:
-        """Return the matches of the document at `place`, searched for by itself over all that is stored by
+    def _matches_alone(self, index: int) -> Matches:
+        """Return the matches of the document at `index`, searched for by itself over all that is stored by
         now, the documents before it in the batch included."""
-        newest = np.flatnonzero(self._stored[self._num_before : place]) + self._num_before
+        newest = np.flatnonzero(self._stored[self._num_before : index]) + self._num_before
         self._before.add(self._documents, newest.tolist())
-        self._num_before = place
+        self._num_before = index
         view = self._view_over([*self._view.pending.segments, *self._before.view().segments])
-        key = self._documents.encoded_keys[place]
+        key = self._documents.encoded_keys[index]
         own = self._before.by_key.get(key, self._owners.get(key))
-        found = self._query.find(view, self._documents.taken([place]).sketches)
+        found = self._query.find(view, self._documents.taken([index]).sketches)
         return self._query.matches(view, found, without=own)[0]
 
     def _doc_id_of(self, key: Key) -> int:
@@ -347,7 +347,7 @@ class Batch:
 def _alike(
     scheme: Scheme, query: BandQuery | FingerprintQuery, batch: SketchBatch
 ) -> tuple[np.ndarray, bool]:
-    """Return the places, ascending, of sketches that share a prefix with another one of the batch, and
+    """Return the positions, ascending, of sketches that share a prefix with another one of the batch, and
     whether they are too many to compare all with all."""
     compared = np.flatnonzero(batch.present & query.compares)
     none = compared[:0]
@@ -355,15 +355,15 @@ def _alike(
         return none, False
     keys, bits = query.prefixes(scheme, batch)
     keys = np.ascontiguousarray(keys[:, compared])
-    ordered, places = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
-    _kernel.sort_tables(keys, len(compared), ordered, places)
+    ordered, indices = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
+    _kernel.sort_tables(keys, len(compared), ordered, indices)
     shift = np.array([64 - bit for bit in bits], dtype=np.uint64)[:, None]
     is_equal = (ordered[:, 1:] ^ ordered[:, :-1]) >> shift == 0
     if not is_equal.any():
         return none, False
     is_alike = np.zeros(len(compared), dtype=bool)
-    is_alike[places[:, 1:][is_equal]] = True
-    is_alike[places[:, :-1][is_equal]] = True
+    is_alike[indices[:, 1:][is_equal]] = True
+    is_alike[indices[:, :-1][is_equal]] = True
     # Runs of equal prefixes, those of one table apart from those of the next.
     at = np.flatnonzero(np.hstack([is_equal, np.zeros((len(is_equal), 1), dtype=bool)]))
     begins = np.flatnonzero(np.diff(at, prepend=-2) != 1)
@@ -399,8 +399,8 @@ def insert_many_if_new(
         if progress is not None:
             progress(inserted + replaced + skipped)
         if on_match is not None:
-            for place, matches in decisions.matched:
-                on_match(documents.key(place), matches)
+            for index, matches in decisions.matched:
+                on_match(documents.key(index), matches)
     return InsertReport(inserted, replaced, skipped)
 
 
@@ -436,5 +436,5 @@ def add_batch_if_new(
         pending.touch(stored_doc_ids(view, decisions.keys_of_matches()))
     for key, older in decisions.removed.items():
         pending.remove(key, older)
-    pending.add(documents, decisions.places)
+    pending.add(documents, decisions.indices)
     return decisions

@@ -76,7 +76,7 @@ def pick_merges(
     idle = Counter(tier for entry, tier in zip(segments, tiers, strict=True) if entry.id not in busy)
     for tier in sorted(tier for tier, count in idle.items() if count >= factor):
         run: list[SegmentEntry] = []
-        places: list[int] = []
+        indices: list[int] = []
         first = tiers.index(tier)
         for entry, its_tier in [*zip(segments[first:], tiers[first:], strict=True), (None, 0)]:
             if (
@@ -87,15 +87,15 @@ def pick_merges(
                 and len(run) < MAX_SOURCES
             ):
                 if its_tier == tier:
-                    places.append(len(run))
+                    indices.append(len(run))
                 run.append(entry)
                 continue
-            if len(places) >= factor:
-                part = _within(run[places[0] : places[-1] + 1], segments)
+            if len(indices) >= factor:
+                part = _within(run[indices[0] : indices[-1] + 1], segments)
                 if len(part) > 1:
                     due.append(part)
                     taken.update(item.id for item in part)
-            run, places = [], []
+            run, indices = [], []
     return due
 
 
@@ -196,9 +196,9 @@ class Merged:
         segments, bases = self.manifest.segments, list[int]()
         for doc_id in doc_ids:
             bases = bases or [entry.base for entry in segments]
-            place = bisect_right(bases, doc_id) - 1
-            if place >= 0 and doc_id < bases[place] + segments[place].span:
-                segment = segments[place].id
+            index = bisect_right(bases, doc_id) - 1
+            if index >= 0 and doc_id < bases[index] + segments[index].span:
+                segment = segments[index].id
                 self.dead[segment] = self.dead.get(segment, 0) + 1
 
     def store(self, txn: WriteTransaction) -> None:

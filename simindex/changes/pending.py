@@ -144,13 +144,13 @@ class Pending:
         self._num_named = self.count
         return self._by_key
 
-    def add(self, documents: NewDocuments, places: list[int] | None = None) -> None:
-        """Take in the documents at `places`, or all, with the next doc ids.
+    def add(self, documents: NewDocuments, indices: list[int] | None = None) -> None:
+        """Take in the documents at `indices`, or all, with the next doc ids.
 
         Raises as `require_fit`, with nothing added.
         """
-        if places is not None and len(places) < len(documents):
-            documents = documents.taken(places)
+        if indices is not None and len(indices) < len(documents):
+            documents = documents.taken(indices)
         if not len(documents):
             return
         self.require_fit(documents)
@@ -369,7 +369,7 @@ EQUAL_SKETCHES = 8
 
 def fold_copies(doc_ids: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch and sample are equal to those of a stored or an
-    earlier document. Return (place in the batch -> doc id of its leader, leader -> new size of its group).
+    earlier document. Return (index in the batch -> doc id of its leader, leader -> new size of its group).
 
     A removed leader counts while a copy of it lives. Both are empty where the index keeps shingles. At most
     `EQUAL_SKETCHES` stored sketches are compared for each, so a copy may be missed.
@@ -380,13 +380,13 @@ def fold_copies(doc_ids: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
         return leaders, groups  # equal rows do not mean equal shingles
     samples = None if batch.samples is None else _Samples(batch.samples, view)
     scheme, present, words, fingerprints = view.scheme, batch.present, batch.words, batch.fingerprints
-    places: Sequence[int] = range(len(present))
+    indices: Sequence[int] = range(len(present))
     # Counted in Python: for one document an array's comparison, or `all`, would cost as much as the search.
     are_printed = not scheme.config.simhash or 0 not in fingerprints.tolist()
     if not are_printed or present.tobytes().count(scheme.whole_sketch) < len(present):
         is_whole = (present == scheme.whole_sketch) & (fingerprints != 0 if scheme.config.simhash else True)
         words, fingerprints = words[is_whole], fingerprints[is_whole]
-        places = np.flatnonzero(is_whole).tolist()
+        indices = np.flatnonzero(is_whole).tolist()
     dead: dict[int, bool] = {}
     if scheme.tables.bands:
         table, keys = FIRST_BAND_TABLE, np.ascontiguousarray(words[:, 0])
@@ -394,19 +394,19 @@ def fold_copies(doc_ids: np.ndarray, batch: SketchBatch, view: View) -> tuple[di
         table = scheme.tables.first_permutation
         keys = np.ascontiguousarray(scheme.plan.permute(fingerprints)[0])
     for found, leader in view.directory.find_equal(table, keys, words, fingerprints, EQUAL_SKETCHES):
-        place = places[found]
-        if place in leaders:
+        index = indices[found]
+        if index in leaders:
             continue
         if leader not in dead:
             dead[leader] = view.sketch_dead(leader)
-        if not dead[leader] and (samples is None or samples.are_of(leader, place)):
-            leaders[place] = leader
-    if len(places) > 1:
+        if not dead[leader] and (samples is None or samples.are_of(leader, index)):
+            leaders[index] = leader
+    if len(indices) > 1:
         if leaders:
-            new = [row for row, place in enumerate(places) if place not in leaders]
-            places, words, fingerprints = [places[row] for row in new], words[new], fingerprints[new]
-        for place, first in _twins(words, fingerprints, places, samples):
-            leaders[places[place]] = int(doc_ids[places[first]])
+            new = [row for row, index in enumerate(indices) if index not in leaders]
+            indices, words, fingerprints = [indices[row] for row in new], words[new], fingerprints[new]
+        for index, first in _twins(words, fingerprints, indices, samples):
+            leaders[indices[index]] = int(doc_ids[indices[first]])
     for leader in leaders.values():
         if leader not in groups:
             groups[leader] = view.group_size(leader) or 1
@@ -457,12 +457,12 @@ def _require_unused(leaders: list[int], removed: Container[int], view: View) -> 
     """Raise CorruptIndexError where a live document outside of `removed` has the sketch of one of `leaders`,
     which is to be given up: damaged groups count too few."""
     copies = view.directory.find_keys(COPY_TABLE, np.array(leaders, dtype=np.uint64), EVERY)
-    for place, doc_id in (*enumerate(leaders), *copies):
+    for index, doc_id in (*enumerate(leaders), *copies):
         if doc_id not in removed and view.record(doc_id) is not None:
             raise CorruptIndexError(
                 f"document {doc_id}: expected a group of copies that counts it under the doc id "
-                f"{leaders[place]}, found none or a smaller one; restore a backup, or repair the index",
-                key=doc_id_key(leaders[place]),
+                f"{leaders[index]}, found none or a smaller one; restore a backup, or repair the index",
+                key=doc_id_key(leaders[index]),
             )
 
 
@@ -473,40 +473,40 @@ class _Samples:
         self._samples, self._view = samples, view
         self._known: dict[tuple[int, bytes], bool] = {}
 
-    def of(self, place: int) -> bytes:
-        """Return bytes of the counts and the sampled shingles of the document at `place`: equal for equal
+    def of(self, index: int) -> bytes:
+        """Return bytes of the counts and the sampled shingles of the document at `index`: equal for equal
         shingles."""
-        hashes, counts = self._hashes(place), self._counts(place)
+        hashes, counts = self._hashes(index), self._counts(index)
         return np.array(counts, dtype=np.uint32).tobytes() + hashes.tobytes()
 
-    def are_of(self, leader: int, place: int) -> bool:
-        """Whether the batch's document at `place` has the same sampled shingles, and as many of all, as the
+    def are_of(self, leader: int, index: int) -> bool:
+        """Whether the batch's document at `index` has the same sampled shingles, and as many of all, as the
         stored `leader`."""
-        asked = leader, self.of(place)
+        asked = leader, self.of(index)
         if asked not in self._known:
-            self._known[asked] = self._are_of(leader, place)
+            self._known[asked] = self._are_of(leader, index)
         return self._known[asked]
 
-    def _are_of(self, leader: int, place: int) -> bool:
+    def _are_of(self, leader: int, index: int) -> bool:
         # The leader may be removed; all that share its sketch have its counts.
         record = next((record for _, record in self._view.documents_with(leader, 1)), None)
-        if record is None or (record.num_shingles, record.num_sampled) != self._counts(place):
+        if record is None or (record.num_shingles, record.num_sampled) != self._counts(index):
             return False
-        return self._view.directory.has_shingles(leader, shingle_keys(self._hashes(place)))
+        return self._view.directory.has_shingles(leader, shingle_keys(self._hashes(index)))
 
     @cached_property
     def _ends(self) -> list[int]:
         return [0, *self._samples.ends.tolist()]
 
-    def _hashes(self, place: int) -> np.ndarray:
-        return self._samples.hashes[self._ends[place] : self._ends[place + 1]]
+    def _hashes(self, index: int) -> np.ndarray:
+        return self._samples.hashes[self._ends[index] : self._ends[index + 1]]
 
-    def _counts(self, place: int) -> tuple[int, int]:
-        return int(self._samples.num_shingles[place]), int(self._samples.num_sampled[place])
+    def _counts(self, index: int) -> tuple[int, int]:
+        return int(self._samples.num_shingles[index]), int(self._samples.num_sampled[index])
 
 
 def _twins(
-    words: np.ndarray, fingerprints: np.ndarray, places: Sequence[int], samples: _Samples | None
+    words: np.ndarray, fingerprints: np.ndarray, indices: Sequence[int], samples: _Samples | None
 ) -> list[tuple[int, int]]:
     """Return (row, earlier row) of rows that equal an earlier one, samples of their places included; the
     earlier one is the first of its equals."""
@@ -522,7 +522,7 @@ def _twins(
     firsts: dict[bytes, int] = {}
     twins: list[tuple[int, int]] = []
     for row in np.flatnonzero(np.isin(parts, shared)).tolist():
-        sample = b"" if samples is None else samples.of(places[row])
+        sample = b"" if samples is None else samples.of(indices[row])
         first = firsts.setdefault(rows[row].tobytes() + sample, row)
         if first != row:
             twins.append((row, first))

@@ -233,27 +233,27 @@ class Writer:
         if all_new and documents.has_distinct_keys:
             pending.add(documents)
             return len(documents), 0, 0
-        places: list[int] = []
+        indices: list[int] = []
         new: dict[bytes, int] = {}
         replaced: list[int] = []
         skipped = 0
-        for place, encoded in enumerate(encoded_keys):
-            if encoded in new or pending.holds(encoded, committed.get(place)):
+        for index, encoded in enumerate(encoded_keys):
+            if encoded in new or pending.holds(encoded, committed.get(index)):
                 if on_conflict == "error":
-                    raise KeyExistsError(documents.key(place))
+                    raise KeyExistsError(documents.key(index))
                 if on_conflict == "skip":
                     skipped += 1
                     continue
-                replaced.append(place)
-            new[encoded] = place
-            places.append(place)
+                replaced.append(index)
+            new[encoded] = index
+            indices.append(index)
         # Of a key that comes twice in one call the last one stays.
         kept = set(new.values())
         pending.require_fit(documents)
-        for place in replaced:
-            pending.remove(encoded_keys[place], committed.get(place))
-        pending.add(documents, [place for place in places if place in kept])
-        return len(places) - len(replaced), len(replaced), skipped
+        for index in replaced:
+            pending.remove(encoded_keys[index], committed.get(index))
+        pending.add(documents, [index for index in indices if index in kept])
+        return len(indices) - len(replaced), len(replaced), skipped
 
     def remove(
         self, pending: Pending, view: View, encoded_keys: list[bytes], at_most: float | None = None

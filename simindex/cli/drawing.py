@@ -96,8 +96,8 @@ def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequenc
         # Texts stay texts, and the same numbers give the same bytes.
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simindex"}):
             drawn = figures.Figure(figsize=(6.4, 4 * len(charts)), layout="constrained")
-            for place, chart in enumerate(charts, 1):
-                _draw(drawn.add_subplot(len(charts), 1, place), chart)
+            for index, chart in enumerate(charts, 1):
+                _draw(drawn.add_subplot(len(charts), 1, index), chart)
             data = io.BytesIO()
             drawn.savefig(data, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
         with whole_file(path) as file:
@@ -108,16 +108,16 @@ def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequenc
 
 def _draw(axes: Any, chart: Chart) -> None:
     """Draw shares as lines and counts as bars."""
-    places = range(len(chart.labels))
+    indices = range(len(chart.labels))
     for name, values, colour in zip(chart.names, chart.values, _COLOURS, strict=False):
         if chart.digits:
-            axes.plot(places, values, label=name, color=colour)
+            axes.plot(indices, values, label=name, color=colour)
         else:
-            axes.bar(places, values, label=name, color=colour, width=0.9)
+            axes.bar(indices, values, label=name, color=colour, width=0.9)
     axes.set(xlabel=chart.across, ylabel=chart.names[-1], title=chart.title)
     steps = (digit * 10**power for power in range(9) for digit in (1, 2, 5))
     shown = range(0, len(chart.labels), next(step for step in steps if step * _TICKS >= len(chart.labels)))
-    axes.set_xticks(shown, [chart.labels[place] for place in shown])
+    axes.set_xticks(shown, [chart.labels[index] for index in shown])
     if any(len(label) > _LONG for label in chart.labels):
         axes.tick_params(axis="x", labelrotation=20)
     if chart.digits:

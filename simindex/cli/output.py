@@ -175,8 +175,8 @@ def print_table(
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for cells in shown:
         padded = [
-            cell.ljust(width) if place < left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            cell.ljust(width) if index < left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ]
         sys.stdout.write("  ".join(padded).rstrip() + "\n")
 
@@ -190,8 +190,8 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], lef
 
     console, table = Console(), Table(box=box.SIMPLE_HEAD, show_header=header)
     room = console.width
-    for place, (name, *cells) in enumerate(zip(columns, *rows, strict=True)):
-        longest, is_number = max(map(len, cells), default=0), place >= left
+    for index, (name, *cells) in enumerate(zip(columns, *rows, strict=True)):
+        longest, is_number = max(map(len, cells), default=0), index >= left
         least = max([longest if is_number else min(_LEAST_LEFT, longest), *map(len, name.split())])
         justify: Literal["right", "left"] = "right" if is_number else "left"
         room -= least + _PADDING

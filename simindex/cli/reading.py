@@ -126,6 +126,6 @@ def _lines_of(path: str, int_keys: bool) -> list[Key]:
             try:
                 keys.append(int(text) if int_keys else text)
             except ValueError:
-                place = f"{source.name}:{lines.number}"
-                raise InputError(place, f"expected an integer, found {text!r:.80}") from None
+                origin = f"{source.name}:{lines.number}"
+                raise InputError(origin, f"expected an integer, found {text!r:.80}") from None
     return keys

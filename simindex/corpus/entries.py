@@ -54,7 +54,7 @@ class Entry(NamedTuple):
     """A row of the input, or a paragraph of one."""
 
     number: int  # in the whole input, from 0
-    place: int  # its source among the sources, from 0
+    input_index: int  # its source among the sources, from 0
     name: str
     row: int  # in its file, from 1; 0 where the file is the row
     key: Key  # its id; made of its place where it has none
@@ -120,7 +120,7 @@ class PathEntries:
 
     def _read(self) -> Generator[tuple[int, Columns], None, None]:
         for some in self.inputs.columns():
-            yield self.inputs.place, some
+            yield self.inputs.input_index, some
 
     def head(self) -> Entry:
         """Return an entry whose content alone counts: the first row of the inputs, or what names their
@@ -138,9 +138,9 @@ class PathEntries:
 
     def __iter__(self) -> Iterator[Entry]:
         number = 0
-        for place, some in self.columns():
+        for input_index, some in self.columns():
             for name, row, key, document, content in zip(*some[:5], strict=True):
-                yield Entry(number, place, name, row, key, document, None, content)
+                yield Entry(number, input_index, name, row, key, document, None, content)
                 number += 1
 
     @property

@@ -21,10 +21,10 @@ NO_LEADER = -1
 
 @dataclass
 class Records:
-    """Some records in columns; those that are damaged are left out, and `places` says which the others are.
+    """Some records in columns; those that are damaged are left out, and `indices` says which the others are.
     Leaders are int64, NO_LEADER where there is none."""
 
-    places: np.ndarray
+    indices: np.ndarray
     keys: list[Any]
     encoded_keys: Packed
     key_hashes: np.ndarray
@@ -52,31 +52,31 @@ def decode_records(doc_ids: np.ndarray, values: list[bytes], keep_shingles: int)
     otherwise than by `pack_keys`, or it has more than `keep_shingles` kept hashes."""
     errors: list[tuple[int, CorruptIndexError]] = []
     decoded: list[tuple[int, StoredRecord]] = []
-    for place, (doc_id, value) in enumerate(zip(doc_ids.tolist(), values, strict=True)):
+    for index, (doc_id, value) in enumerate(zip(doc_ids.tolist(), values, strict=True)):
         try:
             record = decode_record(doc_id, value)
             if record.kept is not None and (found := len(decode_kept(record.kept))) > keep_shingles:
                 problem = f"expected at most {keep_shingles} kept hashes, found {found}"
                 raise CorruptIndexError(f"document {doc_id}: {problem}")
-            decoded.append((place, record))
+            decoded.append((index, record))
         except CorruptIndexError as exc:
-            errors.append((place, exc))
+            errors.append((index, exc))
     encoded, hashes = pack_keys([record.key for _, record in decoded])
     are_sound = [
-        values[place].startswith(form, 1)  # a search compares the bytes of the key
-        for (place, _), form in zip(decoded, encoded, strict=True)
+        values[index].startswith(form, 1)  # a search compares the bytes of the key
+        for (index, _), form in zip(decoded, encoded, strict=True)
     ]
-    for (place, record), is_sound in zip(decoded, are_sound, strict=True):
+    for (index, record), is_sound in zip(decoded, are_sound, strict=True):
         if not is_sound:
             problem = f"expected its key as it is packed, found {record.key!r:.100} otherwise"
-            errors.append((place, CorruptIndexError(f"document {doc_ids[place]}: {problem}")))
+            errors.append((index, CorruptIndexError(f"document {doc_ids[index]}: {problem}")))
     if not all(are_sound):
         decoded = list(compress(decoded, are_sound))
         encoded, hashes = pack_keys([record.key for _, record in decoded])
     columns = map(list, zip(*[record for _, record in decoded], strict=True) if decoded else _NO_COLUMNS)
     keys, metadata, times, present, leaders, kept, seen_at, num_shingles, num_sampled = columns
     return Records(
-        np.array([place for place, _ in decoded], dtype=np.int64),
+        np.array([index for index, _ in decoded], dtype=np.int64),
         keys,
         encoded,
         hashes,

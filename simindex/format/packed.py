@@ -31,16 +31,16 @@ class Packed:
     def __len__(self) -> int:
         return len(self.ends)
 
-    def __getitem__(self, place: int) -> bytes:
-        return self.data[self.ends[place - 1] if place else 0 : self.ends[place]]
+    def __getitem__(self, index: int) -> bytes:
+        return self.data[self.ends[index - 1] if index else 0 : self.ends[index]]
 
     def __iter__(self) -> Iterator[bytes]:
         return (self.data[begin:end] for begin, end in pairwise([0, *self.ends.tolist()]))
 
-    def taken(self, places: Sequence[int]) -> Packed:
+    def taken(self, indices: Sequence[int]) -> Packed:
         """Return a new object with the values at these indices, in the order of the indices."""
-        begins = np.append(0, self.ends)[places].tolist()
-        return Packed.of([self.data[i:j] for i, j in zip(begins, self.ends[places].tolist(), strict=True)])
+        begins = np.append(0, self.ends)[indices].tolist()
+        return Packed.of([self.data[i:j] for i, j in zip(begins, self.ends[indices].tolist(), strict=True)])
 
 
 @dataclass(frozen=True, slots=True)

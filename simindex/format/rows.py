@@ -47,7 +47,7 @@ PAIR_CURSOR = _words(
 COPY_CURSOR = _words("next", "key", "num_used")
 PAIR_ROW = np.dtype([("a", np.uint32), ("b", np.uint32), ("agree", np.uint16), ("distance", np.uint16)])
 HELD_DOCUMENT = np.dtype([("text", np.uint32), ("sketch", np.uint32), ("hits", np.uint32)])
-SHINGLE_RUN = np.dtype([("place", np.uint32), ("first", np.uint32), ("end", np.uint32)])
+SHINGLE_RUN = np.dtype([("sketch", np.uint32), ("first", np.uint32), ("end", np.uint32)])
 
 # Laid out or taken one at a time, where a Struct costs a tenth of an array.
 

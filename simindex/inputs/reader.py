@@ -97,7 +97,7 @@ class Inputs:
         self._format = format
         left_out = None if leave_out is None else os.path.realpath(leave_out)
         self._selection = folder.Selection(left_out)
-        self.place = 0
+        self.input_index = 0
         self.first_texts: list[str] = []
         """The texts that the latest iteration began with, `FIRST_TEXTS` at most, cut after `_BEGIN_CHARS`."""
         self._bytes_done = 0
@@ -125,8 +125,8 @@ class Inputs:
         """
         self._bytes_done = num_rows = 0
         self._tally, self.first_texts = Tally(), []
-        for place, path in enumerate(self._paths):
-            self.place, self._source = place, (source := self._open(path))
+        for input_index, path in enumerate(self._paths):
+            self.input_index, self._source = input_index, (source := self._open(path))
             for some in self._sound(source):
                 if num_rows < FIRST_TEXTS:
                     first = some.documents[: FIRST_TEXTS - num_rows]
@@ -146,10 +146,10 @@ class Inputs:
             next((some for some in copy(self).columns() if some.keys), None)
         return self._heads[0] if self._heads else None
 
-    def columns_of(self, place: int, extent: Extent | None) -> Iterator[Columns]:
+    def columns_of(self, input_index: int, extent: Extent | None) -> Iterator[Columns]:
         """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does; `tally`
         goes on."""
-        yield from self._sound(self._part(place, extent))
+        yield from self._sound(self._part(input_index, extent))
 
     def passing_over(self, on_bad_row: OnBadRow | None) -> Inputs:
         """Return the same inputs with another `on_bad_row`."""
@@ -167,18 +167,18 @@ class Inputs:
         on_bad_row = None if self.on_bad_row is None else pass_over
         return vars(self) | {"on_bad_row": on_bad_row, "_source": None, "_tally": Tally()}
 
-    def lines_of(self, place: int, extent: Extent | None, size: int) -> Iterator[bytes]:
+    def lines_of(self, input_index: int, extent: Extent | None, size: int) -> Iterator[bytes]:
         """Yield the lines of an input with `has_lines`, about `size` bytes at a time, or those of an extent
         of one with `has_plain_lines`; they were read as rows before. The last line may have no end."""
-        with self._part(place, extent).lines() as lines:
+        with self._part(input_index, extent).lines() as lines:
             yield from sound(lines.pieces(size))
 
     def parse_lines(
-        self, place: int, numbers: Sequence[int], lines: Sequence[bytes]
+        self, input_index: int, numbers: Sequence[int], lines: Sequence[bytes]
     ) -> tuple[list[Any], list[Any]]:
         """Parse lines of an input again that were accepted as rows before; return (keys, documents), one of
         each a line. Raises BadRowError where a line is no longer a row."""
-        source, keys, documents = self._open(self._paths[place]), list[Any](), list[Any]()
+        source, keys, documents = self._open(self._paths[input_index]), list[Any](), list[Any]()
         empty = "expected a row, found an empty line"
         values = json.values_of(source, numbers, lines)
         found = [
@@ -230,9 +230,9 @@ class Inputs:
             total += num_bytes
         return total
 
-    def _part(self, place: int, extent: Extent | None) -> Source:
-        self.place = place
-        return self._open(self._paths[place], extent)
+    def _part(self, input_index: int, extent: Extent | None) -> Source:
+        self.input_index = input_index
+        return self._open(self._paths[input_index], extent)
 
     def _open(self, path: str, extent: Extent | None = None) -> Source:
         return Source(path, self._limits, self._tally, extent, self._heads)

@@ -155,18 +155,18 @@ class Fields:
         >>> print(Fields().row("a.jsonl", 4, {"id": 8}))
         a.jsonl:4: expected a field 'text', found ['id']; --text-field names another
         """
-        place, key, document = f"{name}:{number}", values.get(self.id), cast("RowDocument", "")
+        origin, key, document = f"{name}:{number}", values.get(self.id), cast("RowDocument", "")
         try:
             if not self.keys_only or (key is None and self.key_from == "content"):
-                document = self._document(place, values)
-            key = self._made_key(place, document, values) if key is None else self._key(place, key)
+                document = self._document(origin, values)
+            key = self._made_key(origin, document, values) if key is None else self._key(origin, key)
             metadata = self._metadata(values) if self.keeps_metadata else None
             if not is_flat(metadata) or _has_large([metadata]):
                 pack_metadata(metadata)
         except BadRowError as error:
             return error
         except (TypeError, ValueError) as exc:
-            return BadRowError(place, str(exc))
+            return BadRowError(origin, str(exc))
         return Row(key, document, metadata)
 
     def usual(
@@ -210,67 +210,67 @@ class Fields:
         own = (self.id, self.document)
         return {name: value for name, value in values.items() if name not in own} or None
 
-    def require_column(self, place: str, columns: Sequence[str]) -> None:
+    def require_column(self, origin: str, columns: Sequence[str]) -> None:
         """Raise InputError where a table has two columns of a name that is read, or none of the name of the
         documents, or of the keys where these alone are read."""
         for name in (self.id, self.document, self.metadata_from):
             if name is not None and (count := list(columns).count(name)) > 1:
-                raise InputError(place, f"expected one column {name!r}, found {count}")
+                raise InputError(origin, f"expected one column {name!r}, found {count}")
         needed = self.id if self.keys_only and self.key_from != "content" else self.document
         if needed not in columns:
             another = "; --id-field names another" if needed != self.document else self._another()
             found = f"{columns!s:.100}{another}"
-            raise InputError(place, f"expected a column {needed!r}, found {found}")
+            raise InputError(origin, f"expected a column {needed!r}, found {found}")
 
     def _another(self) -> str:
         return f"; --{'text' if self.fingerprint is None else 'fingerprint'}-field names another"
 
-    def _key(self, place: str, key: Any) -> str | int | bytes:
+    def _key(self, origin: str, key: Any) -> str | int | bytes:
         key = from_json(key)
         if isinstance(key, bool) or not isinstance(key, str | int | bytes):
             # Of an integer over 64 bits a float is left where no metadata is wanted; see `json.values_of`.
             is_large = isinstance(key, float) and abs(key) >= 1 << 63
             found = "a larger number" if is_large else kind_of(key)
-            raise BadRowError(place, f"{self.id}: expected {_KEY}, found {found}")
+            raise BadRowError(origin, f"{self.id}: expected {_KEY}, found {found}")
         if isinstance(key, int) and not -(1 << 63) <= key < 1 << 64:
-            raise BadRowError(place, f"{self.id}: expected {_KEY}, found a larger number")
+            raise BadRowError(origin, f"{self.id}: expected {_KEY}, found a larger number")
         try:
             encode_key(key)
         except ValueError as exc:
-            raise BadRowError(place, f"{self.id}: {exc}") from None
+            raise BadRowError(origin, f"{self.id}: {exc}") from None
         return key
 
-    def _document(self, place: str, values: dict[str, Any]) -> RowDocument:
+    def _document(self, origin: str, values: dict[str, Any]) -> RowDocument:
         if self.document not in values:
             found = f"{sorted(values)!s:.100}{self._another()}"
-            raise BadRowError(place, f"expected a field {self.document!r}, found {found}")
+            raise BadRowError(origin, f"expected a field {self.document!r}, found {found}")
         document = values[self.document]
         if self.only_texts and not isinstance(document, str):
-            raise BadRowError(place, f"{self.document}: expected a string, found {kind_of(document)}")
+            raise BadRowError(origin, f"{self.document}: expected a string, found {kind_of(document)}")
         if self.fingerprint is not None:
             try:
                 return Sketch.from_fingerprint(parse_fingerprint(document, self.fingerprint_base))
             except ValueError as exc:
-                raise BadRowError(place, f"{self.fingerprint}: {exc}") from None
+                raise BadRowError(origin, f"{self.fingerprint}: {exc}") from None
         if isinstance(document, str):
             return document
         if not isinstance(document, list):
             found = kind_of(document)
-            raise BadRowError(place, f"{self.text}: expected a string or a list of strings, found {found}")
+            raise BadRowError(origin, f"{self.text}: expected a string or a list of strings, found {found}")
         if any(isinstance(item, bool) or not isinstance(item, str | int) for item in document):
-            raise BadRowError(place, f"{self.text}: expected a list of strings and integers only")
+            raise BadRowError(origin, f"{self.text}: expected a list of strings and integers only")
         return tuple(map(str, document))  # a list could be taken for many texts
 
-    def _made_key(self, place: str, document: RowDocument, values: dict[str, Any]) -> str:
+    def _made_key(self, origin: str, document: RowDocument, values: dict[str, Any]) -> str:
         if self.key_from == "content":
             return content_key(document)
         if self.key_from == "line":
-            name, _, number = place.rpartition(":")
+            name, _, number = origin.rpartition(":")
             return f"{tidy_path(name)}:{number}"
         found = "null" if self.id in values else f"{sorted(values)!s:.100}"
         made = "--key-from content or line makes keys for rows without one"
         remedy = f"--id-field names another, {made}"
-        raise BadRowError(place, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
+        raise BadRowError(origin, f"expected a key in the field {self.id!r}, found {found}; {remedy}")
 
 
 def _has_large(metadata: Iterable[Any]) -> bool:

@@ -117,17 +117,17 @@ def names_of(columns: Sequence[str]) -> list[str]:
     ['id', 'text_3', 'text_2', 'text']
     """
     names, taken, last = list(columns), set(columns), dict[str, int]()
-    for place in reversed(range(len(names))):
-        name, number = columns[place], last.get(columns[place], 0) + 1
+    for index in reversed(range(len(names))):
+        name, number = columns[index], last.get(columns[index], 0) + 1
         while number > 1 and f"{name}_{number}" in taken:
             number += 1
         last[name] = number
-        names[place] = name if number == 1 else f"{name}_{number}"
+        names[index] = name if number == 1 else f"{name}_{number}"
     return names
 
 
 class BatchRow(NamedTuple):
-    """A row of Parquet: the place of a row in a record batch of pyarrow."""
+    """A row of Parquet: the index of a row in a record batch of pyarrow."""
 
     batch: Any
     at: int
@@ -355,7 +355,7 @@ class Columns(NamedTuple):
     contents: list[Any]
     error: BadRowError | None = None  # of what stands behind them and is no row
     metadata: list[Any] | None = None  # of each; None: none of them has any
-    made: frozenset[int] = frozenset()  # places of those whose key was made of their document
+    made: frozenset[int] = frozenset()  # indices of those whose key was made of their document
 
     @classmethod
     def without_rows(cls, error: BadRowError | None) -> Columns:
@@ -409,5 +409,5 @@ def _columns(name: str, rows: list[tuple[Any, ...]], error: BadRowError | None =
     if not rows:
         return Columns.without_rows(error)
     numbers, keys, documents, contents, metadata, made = map(list, zip(*rows, strict=True))
-    names, places = [name] * len(rows), frozenset(compress(count(), made))
-    return Columns(names, numbers, keys, documents, contents, error, metadata, places)
+    names, indices = [name] * len(rows), frozenset(compress(count(), made))
+    return Columns(names, numbers, keys, documents, contents, error, metadata, indices)

@@ -170,8 +170,8 @@ class Documents:
             self._found(Problem("record", message, "documents", first_key=key.hex()))
         doc_ids = doc_ids[is_doc_id]
         octets = tree.file.octets.data
-        places, ends = entries["place"][is_doc_id], (entries["place"] + entries["length"])[is_doc_id]
-        values = [bytes(octets[a:b]) for a, b in zip(places.tolist(), ends.tolist(), strict=True)]
+        offsets, ends = entries["offset"][is_doc_id], (entries["offset"] + entries["length"])[is_doc_id]
+        values = [bytes(octets[a:b]) for a, b in zip(offsets.tolist(), ends.tolist(), strict=True)]
         self._take(doc_ids, values)
 
     def _take_recent(self, recent: Recent) -> None:
@@ -188,13 +188,13 @@ class Documents:
         """Decode records and append what they say to `live`; damaged ones are reported and left out, and
         `is_whole` becomes False."""
         records = decode_records(doc_ids, values, self._scheme.config.keep_shingles)
-        for place, error in records.errors:
+        for index, error in records.errors:
             self.is_whole = False
-            self._report("record", "documents", str(error), int(doc_ids[place]))
+            self._report("record", "documents", str(error), int(doc_ids[index]))
         start = len(self.live)
-        self.live.resize(start + len(records.places), refcheck=False)  # in place, for it can be large
+        self.live.resize(start + len(records.indices), refcheck=False)  # in place, for it can be large
         rows = self.live[start:]
-        rows["doc_ids"] = doc_ids[records.places]
+        rows["doc_ids"] = doc_ids[records.indices]
         for name, _ in _IN_RECORDS:
             rows[name] = getattr(records, name)
 

@@ -59,7 +59,7 @@ class Numbers:
         self.is_copy = self.documents["leaders"] != NO_LEADER
         self.leads = np.isin(self.documents["doc_ids"], copies["leaders"])
 
-    def places(self, doc_ids: np.ndarray) -> np.ndarray:
+    def indices(self, doc_ids: np.ndarray) -> np.ndarray:
         """Return the index of each relative doc id in `doc_ids`, -1 for those that are not there."""
         if not len(self.doc_ids):
             return np.full(len(doc_ids), -1)
@@ -77,11 +77,11 @@ class _Seen:
 
     def take(self, doc_ids: np.ndarray) -> np.ndarray:
         """Count entries, given by their relative doc ids; returns for each whether its document is live."""
-        places = self._known.places(doc_ids)
-        is_live = places >= 0
-        np.add.at(self.counts, places[is_live], 1)
+        indices = self._known.indices(doc_ids)
+        is_live = indices >= 0
+        np.add.at(self.counts, indices[is_live], 1)
         self._strangers.append(doc_ids[~is_live].astype(np.int64))
-        is_live[is_live] = self._known.is_live[places[is_live]]
+        is_live[is_live] = self._known.is_live[indices[is_live]]
         return is_live
 
     @property
@@ -101,10 +101,10 @@ class _Seen:
 
     def holds(self, doc_ids: np.ndarray) -> np.ndarray:
         """Return for each of these doc ids, known or not, whether an entry named it."""
-        places = self._known.places(doc_ids)
-        found = places >= 0
-        found[found] = self.counts[places[found]] > 0
-        if (places < 0).any():
+        indices = self._known.indices(doc_ids)
+        found = indices >= 0
+        found[found] = self.counts[indices[found]] > 0
+        if (indices < 0).any():
             found |= np.isin(doc_ids, self.strangers)
         return found
 

@@ -153,9 +153,9 @@ class _ByDocId:
     def __init__(self, scheme: Scheme, table: Callable[[int], tuple[np.ndarray, np.ndarray]]) -> None:
         tables = scheme.tables
         columns = [(band, *table(FIRST_BAND_TABLE + band)) for band in range(tables.bands)]
-        for place in range(tables.permutations):
-            keys, doc_ids = table(tables.first_permutation + place)
-            columns.append((tables.bands, _unpermuted(scheme, place, keys), doc_ids))
+        for permutation in range(tables.permutations):
+            keys, doc_ids = table(tables.first_permutation + permutation)
+            columns.append((tables.bands, _unpermuted(scheme, permutation, keys), doc_ids))
         self._doc_ids = distinct(np.concatenate([doc_ids for *_, doc_ids in columns]))
         self._values = np.zeros((len(self._doc_ids), tables.bands + 1), dtype=np.uint64)
         self._has = np.zeros(self._values.shape, dtype=bool)
@@ -213,11 +213,11 @@ def _confirmed_rows(
     begin = _address(words) + 8 * np.arange(words.size, dtype=np.int64).reshape(words.shape)
     sectors[0], sectors[1] = begin // _SECTOR, (begin + 7) // _SECTOR
     for band, table in enumerate(bands):
-        has[:, band], at = table.places(doc_ids)
+        has[:, band], at = table.find(doc_ids)
         is_same[:, band] = has[:, band] & (table.keys[at] == words[:, band]) & (words[:, band] != 0)
         sectors[2, :, band], sectors[3, :, band] = table.key_sectors[at], table.doc_id_sectors[at]
-    ids, places = np.unique(sectors, return_inverse=True)
-    sectors, is_other = places.reshape(sectors.shape), has & ~is_same
+    ids, inverse = np.unique(sectors, return_inverse=True)
+    sectors, is_other = inverse.reshape(sectors.shape), has & ~is_same
     votes = np.zeros(len(ids), dtype=np.int64)
     for one in sectors:
         votes += np.bincount(one[is_same], minlength=len(ids)) - np.bincount(
@@ -231,9 +231,11 @@ def _confirmed_rows(
 
     said = np.zeros((2 + len(permuted), len(doc_ids)), dtype=np.uint64)
     said[0] = whole.fingerprints if permuted else 0
-    for place, table in enumerate(permuted, 1):
-        is_there, at = table.places(doc_ids)
-        said[place] = np.where(is_there, _unpermuted(scheme, place - 1, table.keys)[at], np.uint64(0))
+    for permutation, table in enumerate(permuted, 1):
+        is_there, at = table.find(doc_ids)
+        said[permutation] = np.where(
+            is_there, _unpermuted(scheme, permutation - 1, table.keys)[at], np.uint64(0)
+        )
     said.sort(axis=0)  # what two places say stands side by side
     is_twice = (said[1:] == said[:-1]) & (said[1:] != 0)
     prints = said[1:][is_twice.argmax(axis=0), np.arange(len(doc_ids))]
@@ -249,12 +251,12 @@ class _Table:
         found, first, counts = np.unique(doc_ids, return_index=True, return_counts=True)
         is_taken = (counts == 1) & (found < span)
         self.doc_ids, first = found[is_taken].astype(np.int64), first[is_taken]
-        # One more, for `places` of what is not there.
+        # One more, for `find` of what is not there.
         self.keys = np.append(keys[first], np.uint64(0))
         self.key_sectors = np.append((_address(keys) + 8 * first) // _SECTOR, 0)
         self.doc_id_sectors = np.append((_address(doc_ids) + 4 * first) // _SECTOR, 0)
 
-    def places(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def find(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which of these doc ids the table has (bool), and the index of each in `keys`; that of the
         zero at the end for one that it has not."""
         at = np.searchsorted(self.doc_ids, doc_ids)
@@ -280,8 +282,8 @@ def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, doc_ids: np.ndarray,
 def _unpermuted(scheme: Scheme, table: int, keys: np.ndarray) -> np.ndarray:
     """Return the fingerprints whose bits a permutation table, the `table`-th from 0, has permuted to these
     keys."""
-    places = scheme.plan.permute(np.uint64(1) << np.arange(64, dtype=np.uint64))[table]
+    moved = scheme.plan.permute(np.uint64(1) << np.arange(64, dtype=np.uint64))[table]
     found = np.zeros(len(keys), dtype=np.uint64)
-    for bit, there in enumerate(places):
+    for bit, there in enumerate(moved):
         found |= ((keys & there) != 0).astype(np.uint64) << np.uint64(bit)
     return found

@@ -459,14 +459,14 @@ def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
     )
     if config.containment and old.samples is not None:
         sketches.samples = old.samples.coarser(config.containment)
-    for place in np.flatnonzero((old.present > 0) & (sketches.present == 0)).tolist():
+    for index in np.flatnonzero((old.present > 0) & (sketches.present == 0)).tolist():
         half, option = (
             ("a fingerprint", "simhash")
-            if old.present[place] == HAS_FINGERPRINT
+            if old.present[index] == HAS_FINGERPRINT
             else ("MinHash rows", "num_perm")
         )
         raise ValueError(
-            f"key {documents.key(place)!r:.80}: expected more than {half} of a document whose {option} is "
+            f"key {documents.key(index)!r:.80}: expected more than {half} of a document whose {option} is "
             "to go; it would be similar to nothing. Remove it first, or keep them"
         )
     sketches.sources = old.sources & (OF_DOCUMENTS | OF_ROWS if config.num_perm else OF_DOCUMENTS)

@@ -260,7 +260,7 @@ def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:
         return _Repair(Salvage(bare), source, send).run(destination)
 
 
-_RECORD = np.dtype([("doc_id", "i8"), ("place", "i8"), ("length", "i8"), ("key_hash", "u8"), ("age", "i8")])
+_RECORD = np.dtype([("doc_id", "i8"), ("offset", "i8"), ("length", "i8"), ("key_hash", "u8"), ("age", "i8")])
 """A record that is left: where in the file it lies, and what it says."""
 
 
@@ -388,28 +388,28 @@ class _Repair:
         return self._sound_at(doc_ids_of(entries["octets"]), entries)
 
     def _sound_recent(self) -> np.ndarray:
-        """Return the sound records (_RECORD) of the manifest; their places are below 0, from its last."""
+        """Return the sound records (_RECORD) of the manifest; their offsets are below 0, from its last."""
         records = self._manifest.recent.records
-        places = np.zeros(len(records), dtype=_RECORD)
-        places["place"] = np.arange(-len(records), 0)
-        return self._sound_at(np.array([*records], dtype=np.uint64), places)
+        found = np.zeros(len(records), dtype=_RECORD)
+        found["offset"] = np.arange(-len(records), 0)
+        return self._sound_at(np.array([*records], dtype=np.uint64), found)
 
     def _sound_at(self, doc_ids: np.ndarray, entries: np.ndarray) -> np.ndarray:
-        """Return the sound records (_RECORD) that lie at the places of some entries; `doc_ids`: of each
+        """Return the sound records (_RECORD) that lie at the offsets of some entries; `doc_ids`: of each
         entry. Adds their leaders to `_wanted_leaders`."""
         records = self._decoded(doc_ids, entries)
         self._wanted_leaders.update(records.leaders[records.leaders >= 0].tolist())
-        found = np.empty(len(records.places), dtype=_RECORD)
-        found["doc_id"], found["key_hash"] = doc_ids[records.places], records.key_hashes
+        found = np.empty(len(records.indices), dtype=_RECORD)
+        found["doc_id"], found["key_hash"] = doc_ids[records.indices], records.key_hashes
         found["age"] = records.ages
-        for name in ("place", "length"):
-            found[name] = entries[name][records.places]
+        for name in ("offset", "length"):
+            found[name] = entries[name][records.indices]
         return found
 
-    def _decoded(self, doc_ids: np.ndarray, places: np.ndarray) -> Records:
+    def _decoded(self, doc_ids: np.ndarray, rows: np.ndarray) -> Records:
         """Decode the values at places of the file, or, below 0, of the manifest's waiting records; those that
         fail are left out."""
-        sizes = zip(places["place"].tolist(), places["length"].tolist(), strict=True)
+        sizes = zip(rows["offset"].tolist(), rows["length"].tolist(), strict=True)
         recent, file = [*self._manifest.recent.records.values()], self._salvage.file
         values = [recent[at] if at < 0 else bytes(file.value(at, size)) for at, size in sizes]
         return decode_records(doc_ids, values, self._scheme.config.keep_shingles)
@@ -446,11 +446,11 @@ class _Repair:
         found = set[int]()
         for entries in parts:
             marks = entries[entries["length"] == FLAGS_BYTES]
-            for doc_id, place in zip(
-                doc_ids_of(marks["octets"]).tolist(), marks["place"].tolist(), strict=True
+            for doc_id, offset in zip(
+                doc_ids_of(marks["octets"]).tolist(), marks["offset"].tolist(), strict=True
             ):
                 with suppress(CorruptIndexError):
-                    decode_flags(doc_id, bytes(self._salvage.file.value(place, FLAGS_BYTES)))
+                    decode_flags(doc_id, bytes(self._salvage.file.value(offset, FLAGS_BYTES)))
                     found.add(doc_id)
         return found
 
@@ -481,7 +481,7 @@ class _Repair:
         has = (records.present > 0) & (np.append(rows["doc_id"], -1)[at] == owners)
         lost = np.flatnonzero(~has & (records.present > 0)).tolist()
         self._num_without += len(lost)
-        self._without += [records.keys[place] for place in lost[: _MOST_NAMED - len(self._without)]]
+        self._without += [records.keys[index] for index in lost[: _MOST_NAMED - len(self._without)]]
         self._sketches += len(doc_ids) - len(lost)
         self._by_tables += int(rows["by_tables"][at[has & is_own]].sum())
         samples = None

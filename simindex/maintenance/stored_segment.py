@@ -170,9 +170,9 @@ class StoredSegment:
         outside of the segment; each of these goes to `_note`. Of a table `words` has one column, and no
         fingerprints."""
         is_sketches, last = table == self._geometry.count, -1
-        for place, (_, chunk) in enumerate(self.chunks(table)):
+        for index, (_, chunk) in enumerate(self.chunks(table)):
             if chunk is None:
-                self._note(table, place)
+                self._note(table, index)
                 continue
             order, is_sound = chunk.doc_ids if is_sketches else chunk.words[:, 0], chunk.is_sound.copy()
             every = np.arange(len(order))
@@ -186,7 +186,7 @@ class StoredSegment:
                     break
                 is_sound[every[rows][is_wrong] // chunk.block] = False
             for block in np.flatnonzero(~is_sound).tolist():
-                self._note(table, place, block)
+                self._note(table, index, block)
             if len(taken):
                 last = int(taken[-1])
                 yield chunk.words[rows], chunk.fingerprints[rows if is_sketches else []], doc_ids
@@ -281,9 +281,9 @@ class StoredSamples:
         parts = [Samples.of([], self._one_in)]
         segments = np.array([entry.base for entry in view.manifest.segments], dtype=np.uint64)
         own = np.searchsorted(segments, doc_ids, side="right") - 1
-        for place in distinct(own).tolist():
-            self._read_to(txn, view, place)
-            is_own = own == place
+        for index in distinct(own).tolist():
+            self._read_to(txn, view, index)
+            is_own = own == index
             of_own = counts[0][is_own], counts[1][is_own]
             samples, is_lost = self._samples.of(owners[is_own], of_own, self._one_in)
             for doc_id in doc_ids[is_own][is_lost].tolist():
@@ -294,10 +294,10 @@ class StoredSamples:
             parts.append(samples)
         return Samples.joined(parts)
 
-    def _read_to(self, txn: ReadTransaction, view: View, place: int) -> None:
-        """Read the shingle tables up to that of segment `place` of the manifest, also of segments without
+    def _read_to(self, txn: ReadTransaction, view: View, index: int) -> None:
+        """Read the shingle tables up to that of segment `index` of the manifest, also of segments without
         documents to be returned: leaders may be in them."""
-        entries = view.manifest.segments[: place + 1]
+        entries = view.manifest.segments[: index + 1]
         if self._read != entries[: len(self._read)]:  # compacted meanwhile
             self._read, self._samples = (), SegmentSamples(0, [])
         for entry in entries[len(self._read) :]:

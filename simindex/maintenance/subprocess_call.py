@@ -23,8 +23,8 @@ Send = Callable[[Any], None]
 """Sends a value, pickled, to the caller while the function runs."""
 
 _START = (
-    "import sys, ast; where, place, arguments, send = ast.literal_eval(sys.argv[1]); sys.path[:] = where; "
-    "from simindex.maintenance.subprocess_call import serve; serve(place, arguments, send)"
+    "import sys, ast; where, target, arguments, send = ast.literal_eval(sys.argv[1]); sys.path[:] = where; "
+    "from simindex.maintenance.subprocess_call import serve; serve(target, arguments, send)"
 )
 _SENT, _RETURNED, _RAISED = "sent", "returned", "raised"
 
@@ -58,8 +58,8 @@ def run(
     receive, send = os.pipe()
     with tempfile.TemporaryFile() as words, Connection(receive, writable=False) as incoming:
         try:
-            place = f"{function.__module__}:{function.__qualname__}"
-            start = repr(([str(folder) for folder in sys.path], place, arguments, send))
+            target = f"{function.__module__}:{function.__qualname__}"
+            start = repr(([str(folder) for folder in sys.path], target, arguments, send))
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, start],
                 pass_fds=[send],
@@ -109,12 +109,12 @@ def _death(code: int, words: str) -> ChildDiedError:
     return ChildDiedError(f"the process that read the index ended with code {code}{said}", None, words)
 
 
-def serve(place: str, arguments: tuple[Any, ...], send: int) -> None:
+def serve(target: str, arguments: tuple[Any, ...], send: int) -> None:
     """In the new process: run the function named "module:name", and write to the file descriptor `send` the
     values that it sends, then its result or error."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller says what an interrupt means
     gc.disable()  # it makes millions of lists, none of them in a circle, and then it ends
-    module, _, name = place.partition(":")
+    module, _, name = target.partition(":")
     outcome: tuple[str, Any]
     with Connection(send, readable=False) as outgoing:
         try:

@@ -248,12 +248,12 @@ class _Asked:
         self.looked_up = self.all[: self.num_sampled][~is_common]
         self.num_sampled, self.is_whole, self.has_left_out = own, False, True
 
-    def leave_out(self, places: np.ndarray) -> bool:
-        """Leave out the shingles at some places of `looked_up`; return whether there are any. It is no whole
+    def leave_out(self, indices: np.ndarray) -> bool:
+        """Leave out the shingles at some indices of `looked_up`; return whether there are any. It is no whole
         sample after that."""
-        self.num_sampled -= int(np.count_nonzero(places < self.num_sampled))
-        self.looked_up = np.delete(self.looked_up, places)
-        self.lacks_common = len(places) > 0
+        self.num_sampled -= int(np.count_nonzero(indices < self.num_sampled))
+        self.looked_up = np.delete(self.looked_up, indices)
+        self.lacks_common = len(indices) > 0
         self.has_left_out |= self.lacks_common
         return self.lacks_common
 
@@ -323,9 +323,9 @@ class ContainmentQuery(NamedTuple):
                 continue
             samples = all_shingles(view.scheme.config, texts)
             table = view.scheme.tables.shingle_table
-            places = view.directory.find_entries(table, shingle_keys(samples.hashes), 1)["query"]
+            indices = view.directory.find_entries(table, shingle_keys(samples.hashes), 1)["query"]
             are_met = np.zeros(len(texts), dtype=bool)
-            are_met[samples.ends.searchsorted(places, "right")] = True
+            are_met[samples.ends.searchsorted(indices, "right")] = True
             for text, is_met, count in zip(texts, are_met, samples.num_shingles.tolist(), strict=True):
                 found.append(self.matches(view, text) if is_met else self._none(count, count, one_in))
         return found
@@ -348,13 +348,13 @@ class ContainmentQuery(NamedTuple):
         counts_kept = config.keep_shingles and self.texts is None and self.ignore_common is None
         kept, candidates = asked.kept if counts_kept else None, list[ContainmentMatch]()
         met = self._met(view, asked, found)
-        for place, record in view.all_with(np.array([doc_id for doc_id, *_ in met], dtype=np.uint64)):
+        for index, record in view.all_with(np.array([doc_id for doc_id, *_ in met], dtype=np.uint64)):
             if self.where is not None and not self.where.passes(record.metadata):
                 continue
             if self.ignore_common is not None and self.texts is not None:
                 shared: Shared | None = self._own_shared(view, asked, record)
             else:
-                shared = self._shared(config, asked, kept, record, met[place][1:])
+                shared = self._shared(config, asked, kept, record, met[index][1:])
             match = None if shared is None else self._match(asked, record, shared)
             if match is not None:
                 (candidates if match.is_candidate else found).append(match)
@@ -376,7 +376,7 @@ class ContainmentQuery(NamedTuple):
             are_few = len(met) < _FEW or int(np.bincount(met["query"]).max()) < _FEW
         if not are_few:
             # Where some shingles are common, the rarest are asked, as far as all entries are to be looked at.
-            rarest = places_of_rarest(view, keys, self._most)
+            rarest = indices_of_rarest(view, keys, self._most)
             found.truncated = asked.leave_out(np.setdiff1d(np.arange(len(keys)), rarest))
             met = view.directory.find_entries(table, shingle_keys(asked.looked_up), EVERY)
         hits = Counter(met["doc_id"].tolist())
@@ -509,7 +509,7 @@ class ContainmentQuery(NamedTuple):
         return -shares.get(self.direction, max(shares.values())), -match.similarity
 
 
-def places_of_rarest(view: View, keys: np.ndarray, max_candidates: int) -> np.ndarray:
+def indices_of_rarest(view: View, keys: np.ndarray, max_candidates: int) -> np.ndarray:
     """Return the indices of the rarest shingle keys, rarest first: as many as have, together, at most four
     times `max_candidates` entries."""
     counts = view.directory.count_keys(view.scheme.tables.shingle_table, keys)

@@ -139,8 +139,8 @@ class _Stored:
         is_located = np.arange(len(order)) - np.repeat(firsts, ends - firsts) < MOST_LOCATED
         located, sketches = np.unique(order[is_located], return_inverse=True)
         runs = _grown(_kernel.find_runs, SHINGLE_RUN, *texts, len(self._sizes), held[located])
-        runs = runs[np.argsort(runs["place"], kind="stable")]
-        bounds = np.searchsorted(runs["place"], np.column_stack((sketches, sketches + 1)))
+        runs = runs[np.argsort(runs["sketch"], kind="stable")]
+        bounds = np.searchsorted(runs["sketch"], np.column_stack((sketches, sketches + 1)))
         begin = 0
         for at, first, end in zip(of_texts[firsts].tolist(), firsts.tolist(), ends.tolist(), strict=True):
             own = bounds[begin : begin + min(end - first, MOST_LOCATED)]
@@ -152,18 +152,18 @@ class _Stored:
         return found
 
     def _in_order(self, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the places of held sketches, once for each of their documents, in the order of `HeldBy`,
+        """Return the indices of held sketches, once for each of their documents, in the order of `HeldBy`,
         text by text; and the doc ids and shares of these documents."""
         sketches = held["sketch"]
         counts = np.diff(self._ends, prepend=0)[sketches]
-        places = np.repeat(np.arange(len(held)), counts)
+        indices = np.repeat(np.arange(len(held)), counts)
         before = np.repeat(np.cumsum(counts) - self._ends[sketches], counts)
-        doc_ids = self._of_sketches[np.arange(len(places)) - before]
+        doc_ids = self._of_sketches[np.arange(len(indices)) - before]
         sizes = self._sizes[sketches].astype(np.int64)
         shares = held["hits"] / sizes
-        order = np.lexsort((doc_ids, -sizes[places], -shares[places], held["text"][places]))
-        places = places[order]
-        return places, doc_ids[order], shares[places]
+        order = np.lexsort((doc_ids, -sizes[indices], -shares[indices], held["text"][indices]))
+        indices = indices[order]
+        return indices, doc_ids[order], shares[indices]
 
     def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
         """Return the texts with each hash replaced by the list of the documents that have it; ``None``: none
@@ -173,8 +173,8 @@ class _Stored:
             some = slice(first, first + _HASHES_A_TIME)
             keys[some] = shingle_keys(mixed_hashes(hashes[some]))
         lists = np.full(len(keys), _NO_LIST)
-        places = self._places_to_find(view, keys)
-        keys = keys[places]
+        indices = self._indices_to_find(view, keys)
+        keys = keys[indices]
         ascending, order = np.empty_like(keys), np.empty(len(keys), np.uint32)
         _kernel.sort_tables(keys[None], len(keys), ascending, order)
         is_first = np.ones(len(keys), dtype=bool)
@@ -184,11 +184,11 @@ class _Stored:
         if not len(ordinals):
             return None
         of_each = np.repeat(np.arange(len(begins), dtype=np.uint32), np.diff(begins, append=len(keys)))
-        lists[places[order]] = of_each
+        lists[indices[order]] = of_each
         return _Texts(firsts, ordinals, lists, np.cumsum(counts, dtype=np.uint64))
 
-    def _places_to_find(self, view: View, keys: np.ndarray) -> np.ndarray:
-        """Return the places of keys that are to be sorted and found: all, or, where a sample of them is rare
+    def _indices_to_find(self, view: View, keys: np.ndarray) -> np.ndarray:
+        """Return the indices of keys that are to be sorted and found: all, or, where a sample of them is rare
         in the table, those that the table has. Filters say so of the others in less time than it takes to
         sort them."""
         table = view.scheme.tables.shingle_table
@@ -206,26 +206,26 @@ class _Stored:
         if self._num_entries > ENTRIES_A_TIME:  # counted before, which takes half as long as to find them
             counts = view.directory.count_keys(table, keys)
         for begin, end, entries in view.directory.entries_of(table, keys, counts):
-            places, ordinals = self._live(entries["query"], entries["doc_id"])
-            if np.any(places[1:] < places[:-1]):  # those of one segment come behind those of another
-                ordinals = ordinals[np.argsort(places, kind="stable")]
-            lengths.append(np.bincount(places, minlength=end - begin))
+            indices, ordinals = self._live(entries["query"], entries["doc_id"])
+            if np.any(indices[1:] < indices[:-1]):  # those of one segment come behind those of another
+                ordinals = ordinals[np.argsort(indices, kind="stable")]
+            lengths.append(np.bincount(indices, minlength=end - begin))
             sketches.append(ordinals.astype(np.uint32))
         return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(sketches)
 
-    def _live(self, places: np.ndarray, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _live(self, indices: np.ndarray, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the places and sketch numbers of the entries of documents that were not removed; others are
         left out."""
         stored = self._doc_ids
         if not len(stored):
-            return places[:0], doc_ids[:0]
+            return indices[:0], doc_ids[:0]
         if stored[-1] - stored[0] == len(stored) - 1:
             ordinals = doc_ids - stored[0]
             is_live = ordinals < len(stored)
         else:
             ordinals = np.minimum(stored.searchsorted(doc_ids), len(stored) - 1)
             is_live = stored[ordinals] == doc_ids
-        return places[is_live], ordinals[is_live]
+        return indices[is_live], ordinals[is_live]
 
     def _held(self, texts: _Texts) -> np.ndarray:
         """Return the held sketches, HELD_DOCUMENT, text by text."""

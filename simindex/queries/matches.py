@@ -109,13 +109,13 @@ class Results(list[_T]):
     __slots__ = ()
 
     @overload
-    def __getitem__(self, place: SupportsIndex, /) -> _T: ...
+    def __getitem__(self, index: SupportsIndex, /) -> _T: ...
     @overload
-    def __getitem__(self, place: slice, /) -> Self: ...
-    def __getitem__(self, place: SupportsIndex | slice, /) -> _T | Self:
-        if isinstance(place, slice):
-            return self._like(super().__getitem__(place))
-        return super().__getitem__(place)
+    def __getitem__(self, index: slice, /) -> Self: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> _T | Self:
+        if isinstance(index, slice):
+            return self._like(super().__getitem__(index))
+        return super().__getitem__(index)
 
     def copy(self) -> Self:
         """Return the same in a list of their own."""

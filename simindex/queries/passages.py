@@ -20,7 +20,7 @@ from simindex.errors import ArgumentTypeError
 from simindex.format.chunks import shingle_keys
 from simindex.format.keys import Key
 from simindex.jsonable import fields_of
-from simindex.queries.containment import meeting_probability, places_of_rarest, require_samples
+from simindex.queries.containment import indices_of_rarest, meeting_probability, require_samples
 from simindex.queries.matches import Results
 from simindex.queries.view import EVERY, View
 from simindex.sketching.common_runs import CommonRun, ShingleRow, common_runs
@@ -124,9 +124,9 @@ def passages(
     found = StoredPassages((), False, 1.0 - met_by)
 
     sampled, hashes = _sampled(config, text)
-    distinct, places = np.unique(hashes, return_inverse=True)
+    distinct, inverse = np.unique(hashes, return_inverse=True)
     keys = shingle_keys(distinct)
-    asked = places_of_rarest(view, keys, max_candidates)
+    asked = indices_of_rarest(view, keys, max_candidates)
     table = view.scheme.tables.shingle_table
     met = view.directory.find_entries(table, np.ascontiguousarray(keys[asked]), EVERY)
     doc_ids, owners, hits = np.unique(met["doc_id"], return_inverse=True, return_counts=True)
@@ -134,9 +134,9 @@ def passages(
     found.truncated = len(asked) < len(keys) or len(best) < len(doc_ids)
     by_owner = np.split(asked[met["query"]][np.argsort(owners, kind="stable")], np.cumsum(hits)[:-1])
     runs_with = _comparing(own)
-    for place, record in view.all_with(doc_ids[best]):
+    for index, record in view.all_with(doc_ids[best]):
         if texts is None:
-            found += _estimated(record.key, own, sampled, np.isin(places, by_owner[best[place]]), least)
+            found += _estimated(record.key, own, sampled, np.isin(inverse, by_owner[best[index]]), least)
             continue
         stored = document_under(texts, record.key)
         _require_text(f"texts: {record.key!r}", stored)
@@ -148,10 +148,10 @@ def passages(
 
 
 def _sampled(config: Config, text: str) -> tuple[list[int], np.ndarray]:
-    """Return the places of a text's sampled shingles among all of it, and their hashes."""
+    """Return the indices of a text's sampled shingles among all of it, and their hashes."""
     hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
-    places = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
-    return places.tolist(), hashes[places]
+    indices = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
+    return indices.tolist(), hashes[indices]
 
 
 def _runs(are: np.ndarray) -> list[list[int]]:

@@ -245,9 +245,9 @@ def sketched(call: str, query: Query, sketcher: Sketcher, documents: list[Docume
     """Return the sketches to search by. Raises ValueError for a sketch without the half that is compared,
     which would find nothing."""
     batch = sketcher.without_samples.sketch_list(documents)
-    for place, document in enumerate(documents):
+    for index, document in enumerate(documents):
         if isinstance(document, Sketch) and not (
-            document.origin is not None or batch.present[place] & query.compares
+            document.origin is not None or batch.present[index] & query.compares
         ):
             raise ValueError(f"{call}: expected {half_of(query)}, found a sketch that was brought in without")
     return batch
@@ -396,22 +396,22 @@ def _add_matches(
     config = view.scheme.config
     if without is not None:
         rows = rows_without(rows, without)
-    places, keys, records = view.live_records(rows)
+    indices, keys, records = view.live_records(rows)
     if where is not None:
         passing, records = where.passing(records)
-        places, keys = [places[at] for at in passing], [keys[at] for at in passing]
+        indices, keys = [indices[at] for at in passing], [keys[at] for at in passing]
     kept = (asked.kept if exact else None) or []
     decoded = list(map(decode_found, records)) if kept else []
     matches = matches_found(keys, decoded or records, config.num_perm, asked.num_shingles)
-    for place, found in enumerate(decoded):
+    for index, found in enumerate(decoded):
         by_kept = _by_kept(found, config, kept)
         if by_kept is not None:
-            matches[place] = replace(matches[place], **by_kept._asdict())
+            matches[index] = replace(matches[index], **by_kept._asdict())
     if len(results) == 1:
         results[0] += matches
         del results[0][room:]
     elif matches:
-        queries = np.frombuffer(rows, dtype=MATCHES)["query"][places]
+        queries = np.frombuffer(rows, dtype=MATCHES)["query"][indices]
         begins = np.flatnonzero(np.diff(queries, prepend=queries[:1] + 1))
         ends = [*begins[1:].tolist(), len(matches)]
         for query, begin, end in zip(queries[begins].tolist(), begins.tolist(), ends, strict=True):
@@ -469,11 +469,11 @@ def nearest(view: View, batch: SketchBatch, query: BandQuery, threshold: float |
             return best
 
 
-def _agreement_at(found: Found, place: int) -> int | None:
-    """Return how many rows agree in one query's match at that place; ``None`` when there are fewer."""
-    if len(found.matches) <= place * MATCH.size:
+def _agreement_at(found: Found, index: int) -> int | None:
+    """Return how many rows agree in one query's match at that index; ``None`` when there are fewer."""
+    if len(found.matches) <= index * MATCH.size:
         return None
-    agree: int = MATCH.unpack_from(found.matches, place * MATCH.size)[2]
+    agree: int = MATCH.unpack_from(found.matches, index * MATCH.size)[2]
     return agree
 
 

@@ -120,7 +120,7 @@ class Stats:
         ]
 
 
-_PLACES, _AT_A_PLACE = 16, 16
+_STRETCHES, _OF_A_STRETCH = 16, 16
 """So many documents are looked at for their shingles, in so many places among all."""
 
 
@@ -128,9 +128,9 @@ def usual_shingles(txn: ReadTransaction, manifest: Manifest) -> int | None:
     """Return the median number of distinct shingles of a sample of documents, to two digits; ``None`` where
     none is known."""
     found = list[int]()
-    for place in range(_PLACES):
-        first = doc_id_key(manifest.next_doc_id * place // _PLACES)
-        for key, value in islice(stored_records(txn, manifest, first), _AT_A_PLACE):
+    for stretch in range(_STRETCHES):
+        first = doc_id_key(manifest.next_doc_id * stretch // _STRETCHES)
+        for key, value in islice(stored_records(txn, manifest, first), _OF_A_STRETCH):
             found.append(decode_record(doc_id_of(key), value).num_shingles)
     known = sorted(filter(None, found))
     if not known:

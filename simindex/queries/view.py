@@ -297,7 +297,7 @@ class View:
         return None
 
     def live_records(self, rows: bytes) -> tuple[Sequence[int], list[Key], list[bytes | FoundRecord]]:
-        """Return the places of live documents among rows of `MATCH`, their keys, and their records for
+        """Return the indices of live documents among rows of `MATCH`, their keys, and their records for
         `decode_found`. Removed documents are left out; others without a record raise CorruptIndexError.
 
         Seals are checked and bytes copied here; what else a record holds can be read when the snapshot is
@@ -311,17 +311,17 @@ class View:
         if num_stored == len(records) and not gone and not snapshot.has_removed:
             return range(num_stored), keys, records  # type: ignore[return-value] # none of them is None
         live, following = list[tuple[int, Key, bytes | FoundRecord]](), iter(keys)
-        for place, (found, (doc_id, *row)) in enumerate(zip(records, MATCH.iter_unpack(rows), strict=True)):
+        for index, (found, (doc_id, *row)) in enumerate(zip(records, MATCH.iter_unpack(rows), strict=True)):
             key = next(following) if found else ""
             if doc_id in gone:
                 continue
             if found is None:  # it is of an open transaction, or was removed, or is damaged
                 if (record := self.record(doc_id)) is not None:
-                    live.append((place, record.key, (record, *row)))
+                    live.append((index, record.key, (record, *row)))
                 continue
             if snapshot.has_removed and self.removed_flags(doc_id) and self._stored(doc_id) is None:
                 continue
-            live.append((place, key, found))
+            live.append((index, key, found))
         return [row[0] for row in live], [row[1] for row in live], [row[2] for row in live]
 
     def _touched(self, doc_id: int, record: StoredRecord) -> StoredRecord:
@@ -375,8 +375,8 @@ class View:
         """Return which committed doc ids are not marked as removed, bool."""
         if not self.has_marks:
             return np.ones(len(doc_ids), dtype=bool)
-        each, places = np.unique(doc_ids, return_inverse=True)
-        return np.array([not self.removed_flags(doc_id) for doc_id in each.tolist()], dtype=bool)[places]
+        each, inverse = np.unique(doc_ids, return_inverse=True)
+        return np.array([not self.removed_flags(doc_id) for doc_id in each.tolist()], dtype=bool)[inverse]
 
     def removed_between(self, first: int, end: int) -> dict[int, int]:
         """Return doc id -> REMOVED flags of the marked ones of first..end-1, ascending."""
@@ -455,7 +455,7 @@ class View:
     def find_keys(
         self, encoded: list[bytes] | Packed, hashes: np.ndarray
     ) -> dict[int, tuple[int, StoredRecord]]:
-        """Return place -> (doc id, record) for the encoded keys that are stored."""
+        """Return index -> (doc id, record) for the encoded keys that are stored."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         rows = self.directory.find_entries(KEY_TABLE, hashes, EVERY if len(encoded) == 1 else _CROWD)
         if len(encoded) > 1 and len(rows) >= _CROWD:
@@ -466,26 +466,26 @@ class View:
         return found | self._of_keys(rows.tobytes(), encoded) if len(rows) else found
 
     def _of_keys(self, rows: bytes, encoded: Sequence[bytes] | Packed) -> dict[int, tuple[int, StoredRecord]]:
-        """Return place -> (doc id, record) of rows of `MATCH` found by the hashes of keys; rows whose
+        """Return index -> (doc id, record) of rows of `MATCH` found by the hashes of keys; rows whose
         document has another key of the same hash are left out."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         doc_ids = [doc_id for doc_id, *_ in MATCH.iter_unpack(rows)]
-        places, keys, records = self.live_records(rows)
-        for at, key, (record, place, _, _) in zip(places, keys, map(decode_found, records), strict=True):
-            if encode_key(key) == encoded[place]:
-                found[place] = doc_ids[at], self._touched(doc_ids[at], record)
+        indices, keys, records = self.live_records(rows)
+        for at, key, (record, index, _, _) in zip(indices, keys, map(decode_found, records), strict=True):
+            if encode_key(key) == encoded[index]:
+                found[index] = doc_ids[at], self._touched(doc_ids[at], record)
         return found
 
     def _find_crowded(
-        self, places: Iterable[int], encoded: list[bytes] | Packed, hashes: np.ndarray
+        self, indices: Iterable[int], encoded: list[bytes] | Packed, hashes: np.ndarray
     ) -> dict[int, tuple[int, StoredRecord]]:
-        """Return what `find_keys` does for some places, whose hashes many stored keys have: somebody has made
-        them so. Each record is read once, not once for each of these places."""
+        """Return what `find_keys` does for some indices, whose hashes many stored keys have: somebody has
+        made them so. Each record is read once, not once for each of these indices."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         wanted: dict[bytes, list[int]] = {}
-        for place in places:
-            wanted.setdefault(encoded[place], []).append(place)
-        shared = distinct(hashes[[*places]])
+        for index in indices:
+            wanted.setdefault(encoded[index], []).append(index)
+        shared = distinct(hashes[[*indices]])
         for _, doc_id in self.directory.find_keys(KEY_TABLE, shared, EVERY):
             record = self.record(doc_id)
             if record is not None:
@@ -503,8 +503,8 @@ class View:
         the documents with that sketch are live."""
         copies: dict[int, list[int]] = {}
         entries = self.directory.find_keys(COPY_TABLE, array("Q", leaders), limit)
-        for place, copy in entries:
-            copies.setdefault(leaders[place], []).append(copy)
+        for index, copy in entries:
+            copies.setdefault(leaders[index], []).append(copy)
         if self._snapshot.has_removed or self.pending.gone:
             for leader, some in copies.items():
                 if len(some) >= limit:
@@ -540,8 +540,8 @@ class View:
             rows = rows[np.argsort(rows["doc_id"], kind="stable")]
         for first in range(0, len(rows), _RECORDS_A_TIME):
             _, _, found = self.live_records(rows[first : first + _RECORDS_A_TIME].tobytes())
-            for record, place, _, _ in map(decode_found, found):
-                yield place, record
+            for record, index, _, _ in map(decode_found, found):
+                yield index, record
 
     def count_shingles(self, keys: np.ndarray, enough: float = EVERY) -> np.ndarray:
         """Return how many documents have each shingle key, uint64, copies included, and removed ones until

@@ -62,15 +62,15 @@ class Filter:
 
     def passing(self, found: Sequence[bytes | FoundRecord]) -> tuple[list[int], list[bytes | FoundRecord]]:
         """Return the indices of those of the found records that pass, and these records, decoded."""
-        places: Sequence[int] = range(len(found))
+        indices: Sequence[int] = range(len(found))
         for field, values in self.fields:
             # A record has the metadata as it was packed: a field, and its value behind it.
             parts = [pack_metadata(field) + value for value in values]
             if len(parts) <= _FEW:
-                places = [at for at in places if _has_part(found[at], parts)]
-        decoded = [decode_found(found[at]) for at in places]
+                indices = [at for at in indices if _has_part(found[at], parts)]
+        decoded = [decode_found(found[at]) for at in indices]
         is_passing = [self.passes(record.metadata) for record, *_ in decoded]
-        return list(compress(places, is_passing)), list(compress(decoded, is_passing))
+        return list(compress(indices, is_passing)), list(compress(decoded, is_passing))
 
 
 def _has_part(found: bytes | FoundRecord, parts: list[bytes]) -> bool:

@@ -158,9 +158,9 @@ class _StagedJob(Job):
             count = stages.num_ranges(tables)
 
             def walked() -> Iterator[int]:
-                for place, _ in enumerate(tasks.run(compare_range, stages, range(count))):
-                    yield place
-                    self._step("ranges", place + 1, count)
+                for index, _ in enumerate(tasks.run(compare_range, stages, range(count))):
+                    yield index
+                    self._step("ranges", index + 1, count)
 
             decide(stages, tables, walked())
 
@@ -197,8 +197,8 @@ class _StagedJob(Job):
         report.begin_at(None)
         counts = counts_of(stages)
         state.looked = int(counts["rows"].sum())
-        places = np.array([part.place for part in stages.parts], dtype=np.int64)
-        state.emptied = emptied_inputs(self._entries.names, places, counts["rows"], counts["removed"])
+        input_indices = np.array([part.input_index for part in stages.parts], dtype=np.int64)
+        state.emptied = emptied_inputs(self._entries.names, input_indices, counts["rows"], counts["removed"])
         journal.write()  # what is done now is not lost where the next step fails
         for number, _ in enumerate(tasks.run(write_part, stages, range(len(counts)))):
             rows, removed, bounded, _ = counts[number].tolist()

@@ -59,7 +59,7 @@ def decide(stages: Stages, tables: Sequence[DocumentTables], walked: Iterable[in
             hashes = partial(np.take, np.concatenate([np.empty(0, dtype=np.uint64), *every]))
         how = source.copies(), stages.memory_bytes, None, None, hashes
         star = Star(walk.plan, stages.config.num_perm, order, *how)
-        found = chain.from_iterable(stages.found(place, walk.count) for place in walked)
+        found = chain.from_iterable(stages.found(index, walk.count) for index in walked)
         outcome = star.decided(found, source.sketches)
         outcome.bounded.tofile(os.path.join(beside, _BOUNDED))
         counts = np.zeros(len(rows), dtype=PART_COUNTS)
@@ -173,16 +173,16 @@ def write_part(stages: Stages, number: int) -> None:
     counts = counts_of(stages)
     first, begin = (int(counts[name][:number].sum()) for name in ("rows", "kept_bytes"))
     decided = verdicts_on(stages, [number]).next_rows(first, first + int(counts["rows"][number]))
-    gone = [(place, verdict) for place, verdict in decided if verdict is not None]
+    gone = [(index, verdict) for index, verdict in decided if verdict is not None]
     with closing(stages.files(stages.partition(number))) as files:
         report = _report_lines(stages, first, gone, files)
     ends = stages.line_ends(number)
     assert ends is not None
-    places = np.array([place for place, _ in gone], dtype=np.int64)
+    indices = np.array([index for index, _ in gone], dtype=np.int64)
     # What stays lies between two lines that go.
-    begins, stops = np.append(ends[0], ends[places + 1]), np.append(ends[places], ends[-1])
+    begins, stops = np.append(ends[0], ends[indices + 1]), np.append(ends[indices], ends[-1])
     with (
-        open(stages.paths[stages.parts[number].place], "rb", buffering=0) as source,
+        open(stages.paths[stages.parts[number].input_index], "rb", buffering=0) as source,
         open(stages.output, "r+b", buffering=0) as output,
     ):
         output.seek(begin)
@@ -216,11 +216,11 @@ def _report_lines(
     """Return the lines of JSON on rows that go, each given by its index in the part and its verdict; `first`:
     the number of the part's first row."""
     orjson = optional_module("orjson", "the report of removed rows")
-    origins = files.origins(np.array([place for place, _ in gone], dtype=np.uint32), stages.paths)
+    origins = files.origins(np.array([index for index, _ in gone], dtype=np.uint32), stages.paths)
     fields = stages.source_fields
 
-    def source_of(place: int) -> dict[str, Any] | None:
-        return source_named(fields, files.source(place)) if fields else None
+    def source_of(index: int) -> dict[str, Any] | None:
+        return source_named(fields, files.source(index)) if fields else None
 
     return [
         json_line(orjson, removed_row(key, row, verdict, first + at, None, source_of(at)), spells=True)

@@ -38,9 +38,9 @@ def parts_of(inputs: Inputs, most: int, tasks: Tasks) -> tuple[list[InputPart], 
         raise InputError("stdin", "expected files that every node can read, found standard input")
     parts: list[InputPart] = []
     size = size_for(inputs, most, tasks.parallel)
-    for place, path in enumerate(inputs.paths):
+    for input_index, path in enumerate(inputs.paths):
         extents = extents_of(path, size) if inputs.has_plain_lines(path) else [None]
-        parts += [InputPart(place, extent) for extent in extents]
+        parts += [InputPart(input_index, extent) for extent in extents]
     num_lines = list(tasks.run(_num_lines, inputs, parts))
     counted, before = list[InputPart](), 0
     for part, lines in zip(parts, num_lines, strict=True):
@@ -48,7 +48,7 @@ def parts_of(inputs: Inputs, most: int, tasks: Tasks) -> tuple[list[InputPart], 
             counted.append(part)
             continue
         before = before if part.extent.begin else 0
-        counted.append(InputPart(part.place, part.extent._replace(lines_before=before)))
+        counted.append(InputPart(part.input_index, part.extent._replace(lines_before=before)))
         before += lines
     return counted, num_lines
 
@@ -84,7 +84,7 @@ def _num_lines(inputs: Inputs, part: InputPart) -> int:
         return 0
     room, found, left, last = bytearray(_COUNTED), 0, part.extent.end - part.extent.begin, _LINE_END
     view, every = memoryview(room), np.frombuffer(room, dtype=np.uint8)
-    with open(inputs.paths[part.place], "rb", buffering=0) as file:
+    with open(inputs.paths[part.input_index], "rb", buffering=0) as file:
         file.seek(part.extent.begin)
         while size := file.readinto(view[:left]):
             found += int(np.count_nonzero(every[:size] == _LINE_END))  # twice as fast as bytes.count

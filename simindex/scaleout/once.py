@@ -19,7 +19,7 @@ from simindex.sketching.sketch import SketchBatch
 _T = TypeVar("_T")
 
 Done = tuple[list[int], list[tuple[int, Matches]]]
-"""[inserted, replaced, skipped]; and the place of each document that was not stored, with its matches."""
+"""[inserted, replaced, skipped]; and the index of each document that was not stored, with its matches."""
 
 
 class OnceIndex(Index):
@@ -60,11 +60,11 @@ class OnceIndex(Index):
 
         def add(_: Writer, pending: Pending, view: View) -> list[Any]:
             decided = add_batch_if_new(pending, view, query, documents, on_conflict, touch)
-            matched = [[place, _packed(matches)] for place, matches in decided.matched] if tells else []
+            matched = [[index, _packed(matches)] for index, matches in decided.matched] if tells else []
             return [[decided.inserted, decided.replaced, decided.skipped], matched]
 
         counts, matched = self._once(call, add)
-        return counts, [(place, _unpacked(matches)) for place, matches in matched]
+        return counts, [(index, _unpacked(matches)) for index, matches in matched]
 
     def remove_once(self, call: bytes, encoded_keys: list[bytes]) -> Done:
         """Remove the documents of some keys, each given once, in one commit; those that were there count as

@@ -98,7 +98,7 @@ class Compared:
             yield from self._crowded(is_crowded)
 
     def _handed_on(self, walked: Iterable[int]) -> Iterator[Edges]:
-        return chain.from_iterable(self._stages.found(place, self._count) for place in walked)
+        return chain.from_iterable(self._stages.found(index, self._count) for index in walked)
 
     def _crowded(self, is_crowded: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the pairs, PAIR_ROW, of documents in long runs that no range has handed on. The first call
@@ -135,7 +135,7 @@ class Compared:
         return are_equal
 
     def _by_age(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (numbers of documents from the oldest on, place of each number among them), uint32."""
+        """Return (numbers of documents from the oldest on, index of each number among them), uint32."""
         times = [np.empty(0, dtype=np.int64), *(each.times() for each in self._tables)]
         by_age = np.argsort(np.concatenate(times), kind="stable").astype(np.uint32)
         ages = np.empty_like(by_age)
@@ -160,7 +160,7 @@ class Compared:
         parts = self._source.parts(numbers[order])
         keys = [key for part, _, ranks in parts for key in self._tables[part].keys(ranks)]
         found = dict(zip(order.tolist(), keys, strict=True))
-        return [key for place in range(len(keys)) if (key := found[place]) is not None]
+        return [key for index in range(len(keys)) if (key := found[index]) is not None]
 
     # ---- pairs ----
 
@@ -402,10 +402,10 @@ def _compared(
 
         def walked() -> Generator[int, None, None]:
             count = stages.num_ranges(tables)
-            for place, _ in enumerate(tasks.run(compare_range, stages, range(count))):
+            for index, _ in enumerate(tasks.run(compare_range, stages, range(count))):
                 if progress is not None:
-                    progress(place + 1, count)
-                yield place
+                    progress(index + 1, count)
+                yield index
 
         # Tasks end before their folder.
         return Compared(stages, tables, ends.enter_context(closing(walked()))), ends.pop_all()

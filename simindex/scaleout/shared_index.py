@@ -285,9 +285,9 @@ class SharedIndex:
             for name, documents in _named(call, method, batches):
                 for some, counts, matched in self._sent(method, name, documents, on_conflict, *others):
                     totals = [total + count for total, count in zip(totals, counts, strict=True)]
-                    for place, matches in matched:
+                    for index, matches in matched:
                         if on_match is not None:
-                            on_match(some.key(place), matches)
+                            on_match(some.key(index), matches)
         return InsertReport(*totals)
 
     def _sent(
@@ -301,9 +301,9 @@ class SharedIndex:
             if len(documents) < 2:
                 raise
             middle = len(documents) // 2
-            for side, places in (b"0", range(middle)), (b"1", range(middle, len(documents))):
+            for side, indices in (b"0", range(middle)), (b"1", range(middle, len(documents))):
                 own = xxhash.xxh3_128_digest(name + side)
-                yield from self._sent(method, own, documents.taken(list(places)), *others)
+                yield from self._sent(method, own, documents.taken(list(indices)), *others)
 
     def remove_many(
         self,

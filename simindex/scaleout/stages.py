@@ -195,15 +195,15 @@ class Stages(NamedTuple):
         """Return into how many ranges the tables are cut."""
         return self.walk(sum(one.total for one in tables)).count
 
-    def range_file(self, place: int, count: int) -> str:
-        """Return the path of the file with the pairs of range `place` of `count`."""
-        return os.path.join(self.sketches, f"range-{self.plan.max_run}-{place:06}-of-{count}")
+    def range_file(self, index: int, count: int) -> str:
+        """Return the path of the file with the pairs of range `index` of `count`."""
+        return os.path.join(self.sketches, f"range-{self.plan.max_run}-{index:06}-of-{count}")
 
-    def found(self, place: int, count: int) -> Iterator[Edges]:
+    def found(self, index: int, count: int) -> Iterator[Edges]:
         """Yield what a range has handed on. Raises JobError where its file is not there yet."""
-        path = self.range_file(place, count)
+        path = self.range_file(index, count)
         if not os.path.exists(path):
-            raise missing(f"what range {place + 1} of {count} has", "compare", self.folder)
+            raise missing(f"what range {index + 1} of {count} has", "compare", self.folder)
         return read_found(path)
 
 
@@ -304,7 +304,7 @@ def _write_line_ends(folder: str, stages: Stages, number: int, sizes: np.ndarray
     """Write down where the lines of a part end, where these are its rows; see `Stages.line_ends`."""
     if (extent := stages.parts[number].extent) is None:
         return
-    with open(stages.paths[stages.parts[number].place], "rb") as file:
+    with open(stages.paths[stages.parts[number].input_index], "rb") as file:
         has_mark = not extent.begin and file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
         begin = len(BYTE_ORDER_MARK) if has_mark else extent.begin
         ends = begin + np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
@@ -330,10 +330,10 @@ def _write_tables(stages: Stages, folder: str, files: SketchFiles) -> None:
     for wanted in columns:
         for first in range(0, len(wanted), _RUN):
             run = wanted[None, first : first + _RUN]
-            ordered, places = np.empty(run.shape, dtype=np.uint64), np.empty(run.shape, dtype=np.uint32)
-            _kernel.sort_tables(run, run.shape[1], ordered, places)
+            ordered, indices = np.empty(run.shape, dtype=np.uint64), np.empty(run.shape, dtype=np.uint32)
+            _kernel.sort_tables(run, run.shape[1], ordered, indices)
             _write(folder, _KEYS, ordered)
-            _write(folder, _RANKS, numbers[first : first + _RUN][places[0]])
+            _write(folder, _RANKS, numbers[first : first + _RUN][indices[0]])
 
 
 def _write(folder: str, name: str, *columns: np.ndarray) -> None:
@@ -423,12 +423,12 @@ def _entries(keys: np.ndarray, ranks: np.ndarray, first: int, stop: int, capacit
 # ---- compare a range ----
 
 
-def compare_range(stages: Stages, place: int) -> None:
+def compare_range(stages: Stages, index: int) -> None:
     """Compare a range of keys in all tables, and write its pairs into its file; do nothing where that is
     there."""
     with stages.opened() as tables:
         source = MergedTables(tables)
         walk = stages.walk(source.total)
-        path = stages.range_file(place, walk.count)
+        path = stages.range_file(index, walk.count)
         if not os.path.exists(path):
-            write_found(path, walk_range(walk, source, place, stages.memory_bytes, folder=stages.folder))
+            write_found(path, walk_range(walk, source, index, stages.memory_bytes, folder=stages.folder))

@@ -59,7 +59,7 @@ class WholeForm(NamedTuple):
     table_rows: int
     value_bytes: int
 
-    def place(self, value: bytes | memoryview) -> np.ndarray:
+    def header_of(self, value: bytes | memoryview) -> np.ndarray:
         """Return new memory, uint64, for a segment that is this value: `rows` with addresses of the
         value and of this memory, bitmaps filled. The caller keeps the value alive. Raises Damage where
         keys do not ascend."""
@@ -94,15 +94,15 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
     sketch_row = stored.nbytes - CHUNK_ROW.itemsize
     has_doc_ids = [*(width > 0 for _, _, width in geometry.widths), True]
     in_value = [
-        _places(stored, 0, "keys"),
-        _places(stored, 0, "doc_ids")[has_doc_ids],
-        _places(stored[-1:], sketch_row, "fingerprints"),
+        _addresses(stored, 0, "keys"),
+        _addresses(stored, 0, "doc_ids")[has_doc_ids],
+        _addresses(stored[-1:], sketch_row, "fingerprints"),
     ]
     in_memory = [
-        _places(bitmaps, stored.nbytes, "keys"),
-        _places(table_rows, tables_at, "chunks"),
-        _places(table_rows, tables_at, "bitmap")[mapped],
-        _places(table_rows, tables_at, "bitmap_words")[mapped],
+        _addresses(bitmaps, stored.nbytes, "keys"),
+        _addresses(table_rows, tables_at, "chunks"),
+        _addresses(table_rows, tables_at, "bitmap")[mapped],
+        _addresses(table_rows, tables_at, "bitmap_words")[mapped],
     ]
     return WholeForm(
         rows=np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)]),
@@ -115,13 +115,13 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
     )
 
 
-def _places(rows: np.ndarray, at: int, field: str) -> np.ndarray:
+def _addresses(rows: np.ndarray, at: int, field: str) -> np.ndarray:
     """Return the offset of a field in each row, in words of 64 bits, where the rows begin at byte `at`."""
     offset = rows.dtype.fields[field][1]  # type: ignore[index] # mypy takes rows without fields into account
     return np.arange(at + offset, at + offset + rows.nbytes, rows.itemsize) // 8
 
 
-class Places(NamedTuple):
+class ChunkAddresses(NamedTuple):
     """Where the chunks of a segment lie: `firsts`, int64, of each column, and the end; addresses and sizes,
     one a chunk."""
 
@@ -131,9 +131,9 @@ class Places(NamedTuple):
 
 
 class Segment:
-    """A live segment: the addresses of its chunks (`places`, if it is cut), and what keeps them valid."""
+    """A live segment: the addresses of its chunks, if it is cut, and what keeps them valid."""
 
-    __slots__ = "_held", "entry", "places", "row"
+    __slots__ = "_held", "chunk_addresses", "entry", "row"
 
     def __init__(
         self,
@@ -146,20 +146,22 @@ class Segment:
         ones at once (40,000 chunks one by one took 0.3 s). Raises CorruptIndexError for a value that is
         missing or has another length; seals are checked here of a segment of one value alone."""
         self.entry = entry
-        self.places: Places | None = None
+        self.chunk_addresses: ChunkAddresses | None = None
         self._held: list[object] = []
-        places = self._load_chunks(geometry, get, scan) if entry.chunked else self._load_whole(geometry, get)
-        self.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
+        addresses = (
+            self._load_chunks(geometry, get, scan) if entry.chunked else self._load_whole(geometry, get)
+        )
+        self.row = SEGMENT_ROW.pack(entry.base, entry.span, *addresses, entry.num_sketches)
 
     @classmethod
     def of_value(cls, form: WholeForm, entry: SegmentEntry, value: bytes) -> Segment:
         """Return a segment that is one value, from the value that this process has just made;
         no seal is checked."""
-        memory, segment = form.place(value), cls.__new__(cls)
-        segment.entry, segment.places, segment._held = entry, None, [memory, value]
-        place = _kernel.address(memory)
-        places = place + 8 * form.table_rows, place + 8 * form.sketch_row
-        segment.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
+        memory, segment = form.header_of(value), cls.__new__(cls)
+        segment.entry, segment.chunk_addresses, segment._held = entry, None, [memory, value]
+        address = _kernel.address(memory)
+        addresses = address + 8 * form.table_rows, address + 8 * form.sketch_row
+        segment.row = SEGMENT_ROW.pack(entry.base, entry.span, *addresses, entry.num_sketches)
         return segment
 
     def _load_whole(self, geometry: Geometry, get: Callable[[bytes], Any]) -> tuple[int, int]:
@@ -170,7 +172,7 @@ class Segment:
         value = self._checked(key, get(key), form.value_bytes)
         unseal("segments", key, value, f"segment {self.entry.id}", segment=self.entry.id)
         try:
-            memory = form.place(value)
+            memory = form.header_of(value)
         except _kernel.Damage as exc:
             table = geometry.name(exc.args[1])
             raise damaged(
@@ -179,8 +181,8 @@ class Segment:
                 table=table,
             ) from exc
         self._held.append(memory)
-        place = _kernel.address(memory)
-        return place + 8 * form.table_rows, place + 8 * form.sketch_row
+        address = _kernel.address(memory)
+        return address + 8 * form.table_rows, address + 8 * form.sketch_row
 
     def _load_chunks(
         self,
@@ -194,15 +196,15 @@ class Segment:
         checked = np.zeros(layout.num_blocks, dtype=np.uint8)
         keys = segment_keys(self.entry.id, layout.tables, layout.numbers)
         bases = self._bases(keys, layout.sizes, get, scan)
-        self.places = Places(layout.firsts, bases, layout.sizes)
+        self.chunk_addresses = ChunkAddresses(layout.firsts, bases, layout.sizes)
         chunks, firsts = layout.rows(bases, chunk_seeds(keys), _kernel.address(checked)), layout.firsts
-        places = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
+        addresses = _kernel.address(chunks) + CHUNK_ROW.itemsize * firsts
         table_rows = np.zeros(geometry.count, dtype=TABLE_ROW)
-        table_rows["chunks"] = places[: geometry.count]
+        table_rows["chunks"] = addresses[: geometry.count]
         table_rows["num_entries"] = geometry.entry_counts(self.entry)
         self._link_columns(geometry, table_rows, layout.firsts, chunks)
         self._held += [checked, chunks, table_rows]
-        return _kernel.address(table_rows), int(places[geometry.count])
+        return _kernel.address(table_rows), int(addresses[geometry.count])
 
     def _link_columns(
         self, geometry: Geometry, table_rows: np.ndarray, firsts: np.ndarray, chunks: np.ndarray
@@ -219,14 +221,14 @@ class Segment:
             ("bitmap_bits", "bitmap", "bitmap_words", "bitmap_checked"),
         ):
             tables = np.flatnonzero(table_rows[counts])
-            places, ends = firsts[at : at + len(tables)], firsts[at + 1 : at + len(tables) + 1]
+            chunk_addresses, ends = firsts[at : at + len(tables)], firsts[at + 1 : at + len(tables) + 1]
             at += len(tables)
-            table_rows[column][tables] = address + CHUNK_ROW.itemsize * places
+            table_rows[column][tables] = address + CHUNK_ROW.itemsize * chunk_addresses
             # One of a single chunk is reached in one step.
-            is_one = ends == places + 1
-            table_rows[words][tables[is_one]] = chunks["keys"][places[is_one]]
+            is_one = ends == chunk_addresses + 1
+            table_rows[words][tables[is_one]] = chunks["keys"][chunk_addresses[is_one]]
             if checked:
-                table_rows[checked][tables[is_one]] = chunks["checked"][places[is_one]]
+                table_rows[checked][tables[is_one]] = chunks["checked"][chunk_addresses[is_one]]
 
     def _bases(
         self,
@@ -288,7 +290,7 @@ class Directory:
             _kernel.address(self._rows) if segments else 0,
             len(segments),
             *geometry.figures,
-            *(mapped.place if mapped else (0, 0, 0)),
+            *(mapped.mapping if mapped else (0, 0, 0)),
             0 if compared is None else _kernel.address(compared),
         )
 
@@ -301,14 +303,14 @@ class Directory:
         """Read the fences, filters and bitmaps of chunked segments, which every search looks at, as far as
         they are not in memory; returns how many bytes were read, 0 where no file is mapped."""
         end = self.geometry.count + 1  # tables and the sketch column, which lie before
-        stored = [segment.places for segment in self.segments if isinstance(segment, Segment)]
-        places = [place for place in stored if place is not None]
-        if not places or self.mapped is None:
+        stored = [segment.chunk_addresses for segment in self.segments if isinstance(segment, Segment)]
+        cuts = [cut for cut in stored if cut is not None]
+        if not cuts or self.mapped is None:
             return 0
-        firsts = [int(place.firsts[end]) for place in places]
+        firsts = [int(cut.firsts[end]) for cut in cuts]
         return self.mapped.bring(
-            np.concatenate([place.addresses[first:] for place, first in zip(places, firsts, strict=True)]),
-            np.concatenate([place.sizes[first:] for place, first in zip(places, firsts, strict=True)]),
+            np.concatenate([cut.addresses[first:] for cut, first in zip(cuts, firsts, strict=True)]),
+            np.concatenate([cut.sizes[first:] for cut, first in zip(cuts, firsts, strict=True)]),
         )
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Result:
@@ -317,8 +319,8 @@ class Directory:
         try:
             return function(self.header, *arguments)
         except _kernel.Damage as exc:
-            place, table_number, chunk, block = exc.args
-            segment, table = self.segments[place].entry.id, self.geometry.name(table_number)
+            index, table_number, chunk, block = exc.args
+            segment, table = self.segments[index].entry.id, self.geometry.name(table_number)
             raise damaged(
                 f"segment {segment}, table {table}, chunk {chunk}, block {block}: "
                 "the stored entries do not fit their seal or their order",
@@ -337,7 +339,7 @@ class Directory:
     def find_keys(self, table: int, keys: np.ndarray | array[int], most: int) -> list[tuple[int, int]]:
         """Return what `find_rows` finds as pairs (index in keys, doc id)."""
         found = self.find_rows(table, keys, most)
-        return [(place, doc_id) for doc_id, place, _, _ in MATCH.iter_unpack(found)] if found else []
+        return [(index, doc_id) for doc_id, index, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_key(self, table: int, key: bytes, most: int) -> list[int]:
         """Return the doc ids, at most `most`, of the entries with one key, given as 8 little-endian bytes."""
@@ -386,7 +388,7 @@ class Directory:
         if table == FIRST_BAND_TABLE and self.geometry.bands > 1:
             next_keys = np.ascontiguousarray(words[:, 1])
         found = self.run(_kernel.find_equal, table, keys, next_keys, words, fingerprints, most)
-        return [(place, doc_id) for doc_id, place, _, _ in MATCH.iter_unpack(found)] if found else []
+        return [(index, doc_id) for doc_id, index, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def read_sketches(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the stored sketches of doc ids, uint64, in their order: words, shape (n, bands), and

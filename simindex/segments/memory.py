@@ -25,8 +25,8 @@ class MemorySegment:
     def __init__(self, entry: SegmentEntry, tables: np.ndarray, sketches: np.ndarray, held: object) -> None:
         """Take over arrays. `sketches`: CHUNK_ROW, the chunks of the sketch column."""
         self.entry = entry
-        places = _kernel.address(tables), _kernel.address(sketches)
-        self.row = SEGMENT_ROW.pack(entry.base, entry.span, *places, entry.num_sketches)
+        addresses = _kernel.address(tables), _kernel.address(sketches)
+        self.row = SEGMENT_ROW.pack(entry.base, entry.span, *addresses, entry.num_sketches)
         self._held = tables, sketches, held
 
 
@@ -90,9 +90,9 @@ def _chunk_rows(
     return rows
 
 
-def _addresses(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the addresses of some rows of an array, uint64; `places`: the indices of the rows."""
-    return places * array.strides[0] + _kernel.address(array)
+def _addresses(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Return the addresses of some rows of an array, uint64; `indices`: the indices of the rows."""
+    return indices * array.strides[0] + _kernel.address(array)
 
 
 class GrowingSegment:
@@ -113,7 +113,7 @@ class GrowingSegment:
         self._doc_ids = np.arange(self.capacity, dtype=np.uint32)
         self._sketches = _chunk_rows(geometry, self._words, self._fingerprints, self._doc_ids, self.capacity)
         self._held = self._words, self._fingerprints, self._doc_ids
-        self._table_places = np.arange(geometry.count, dtype=np.uint64)
+        self._table_indices = np.arange(geometry.count, dtype=np.uint64)
         self._made: MemorySegment | None = None
 
     @property
@@ -143,15 +143,15 @@ class GrowingSegment:
             return self._made
         count = self.count
         keys = np.ascontiguousarray(self._keys[:, :count])
-        ordered, places = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
-        _kernel.sort_tables(keys, count, ordered, places)
+        ordered, indices = np.empty_like(keys), np.empty(keys.shape, dtype=np.uint32)
+        _kernel.sort_tables(keys, count, ordered, indices)
         chunks = np.repeat(self._entry_row, len(keys))
-        chunks["keys"] = _addresses(ordered, self._table_places)
-        chunks["doc_ids"] = _addresses(places, self._table_places)
+        chunks["keys"] = _addresses(ordered, self._table_indices)
+        chunks["doc_ids"] = _addresses(indices, self._table_indices)
         tables = np.zeros(len(keys), dtype=TABLE_ROW)
-        tables["chunks"] = _addresses(chunks, self._table_places)
+        tables["chunks"] = _addresses(chunks, self._table_indices)
         tables["num_entries"] = count
         tables["num_entries"][COPY_TABLE] = 0
         entry = self._entry._replace(span=count, num_keys=count, num_sketches=count)
-        self._made = MemorySegment(entry, tables, self._sketches, (ordered, places, chunks, self._held))
+        self._made = MemorySegment(entry, tables, self._sketches, (ordered, indices, chunks, self._held))
         return self._made

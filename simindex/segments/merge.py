@@ -25,7 +25,7 @@ from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry, Segmen
 from simindex.format.records import REMOVED_DOCUMENT
 from simindex.format.rows import MERGE_SOURCE
 from simindex.segments.build import Puts, SegmentWriter, num_bytes
-from simindex.segments.directory import Directory, Places, Segment
+from simindex.segments.directory import ChunkAddresses, Directory, Segment
 from simindex.storage.page_file import MappedFile
 
 _AHEAD = 2
@@ -59,23 +59,23 @@ class SourceStreams:
         """Take the sources as they were loaded for the next steps, and the file that they are mapped from;
         where they were read up to is kept."""
         self._segments, self._file = segments, file
-        a_chunk_each = sum(int(s.places.sizes.max(initial=0)) for s in segments if s.places)
+        a_chunk_each = sum(int(s.chunk_addresses.sizes.max(initial=0)) for s in segments if s.chunk_addresses)
         self._ahead = min(_AHEAD, max(_MOST_ASKED // max(a_chunk_each, 1) - 1, 0))
 
     def advance_to(self, source: int, column: int, chunk: int) -> None:
         """Tell that the merge goes on at a chunk of a column of a source: the earlier chunks that were
         read for it leave the memory, and this one and the next ones are asked for. Without effect for a
         source of one value."""
-        places = self._segments[source].places
-        if places is None:
+        chunk_addresses = self._segments[source].chunk_addresses
+        if chunk_addresses is None:
             return
-        at = min(int(places.firsts[column]) + chunk, int(places.firsts[column + 1]))
+        at = min(int(chunk_addresses.firsts[column]) + chunk, int(chunk_addresses.firsts[column + 1]))
         brought = self._brought[source]
         while brought and brought[0] < at:
-            self._let_go(places, brought.popleft())
-        end = min(at + self._ahead + 1, int(places.firsts[self._num_columns]))
+            self._let_go(chunk_addresses, brought.popleft())
+        end = min(at + self._ahead + 1, int(chunk_addresses.firsts[self._num_columns]))
         for index in range(max(at, self._asked[source]), end):
-            address, size = int(places.addresses[index]), int(places.sizes[index])
+            address, size = int(chunk_addresses.addresses[index]), int(chunk_addresses.sizes[index])
             missing = _kernel.missing_pages(address, size)
             self.reads_from_disk = 2 * missing * _PAGE_BYTES > size
             if missing:
@@ -88,13 +88,13 @@ class SourceStreams:
         """Tell that all is read: what is left of it leaves the memory, and the first page of each chunk,
         which LMDB reads when the caller deletes the sources, is asked for."""
         for source, segment in enumerate(self._segments):
-            if segment.places is not None:
+            if segment.chunk_addresses is not None:
                 for index in self._brought[source]:
-                    self._let_go(segment.places, index)
-                _kernel.ask_for_pages(segment.places.addresses)
+                    self._let_go(segment.chunk_addresses, index)
+                _kernel.ask_for_pages(segment.chunk_addresses.addresses)
 
-    def _let_go(self, places: Places, index: int) -> None:
-        address, size = int(places.addresses[index]), int(places.sizes[index])
+    def _let_go(self, chunk_addresses: ChunkAddresses, index: int) -> None:
+        address, size = int(chunk_addresses.addresses[index]), int(chunk_addresses.sizes[index])
         second_page = (address // _PAGE_BYTES + 1) * _PAGE_BYTES
         if self._file is not None and second_page < address + size:
             self._file.let_go(second_page, address + size - second_page)

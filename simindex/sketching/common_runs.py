@@ -35,7 +35,7 @@ class ShingleRow:
         self.order = np.argsort(numbers, kind="stable")
         self.ascending = numbers[self.order]
 
-    def places_of(self, ascending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def positions_of(self, ascending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return for each number where in `order` its occurrences begin, and their exclusive end; both are
         equal where it does not occur."""
         return self.ascending.searchsorted(ascending), self.ascending.searchsorted(ascending, "right")
@@ -44,14 +44,14 @@ class ShingleRow:
         """Return the indices in this row, ascending, at which a number stands that the other row has, too; -1
         is never shared. The other row should be the short one: it is searched for in this one."""
         is_first = np.diff(other.ascending, prepend=-1) != 0
-        firsts, ends = self.places_of(other.ascending[is_first])
+        firsts, ends = self.positions_of(other.ascending[is_first])
         counts = ends - firsts
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.sort(self.order[np.repeat(firsts, counts) + within])
 
 
 def common_runs(a: ShingleRow, b: ShingleRow) -> list[CommonRun]:
-    """Return the runs that two rows have in common, by their place in `a`.
+    """Return the runs that two rows have in common, by their position in `a`.
 
     The first row is walked; each of its shared shingles that is in no run yet begins one, at the occurrence
     in the second that makes it longest, and of equal ones at the next behind the run before. What of the
@@ -66,36 +66,36 @@ def common_runs(a: ShingleRow, b: ShingleRow) -> list[CommonRun]:
         covered[run.first_b] += 1
         covered[run.first_b + run.length] -= 1
     rest = np.flatnonzero(np.cumsum(covered[:-1]) == 0)
-    firsts, ends = a.places_of(b.array[rest])
+    firsts, ends = a.positions_of(b.array[rest])
     rest = rest[(firsts < ends) & (b.array[rest] >= 0)]
     found += [CommonRun(run.first_b, run.first_a, run.length) for run in _walk(b, a, rest)]
     return sorted(found)
 
 
 def _walk(a: ShingleRow, b: ShingleRow, shared: np.ndarray) -> list[CommonRun]:
-    """Return the runs that begin at the places `shared` of `a`, those left out that are in one already."""
-    places, few = shared.tolist(), _TRIED // 2
-    firsts, ends = map(np.ndarray.tolist, b.places_of(a.array[shared]))
+    """Return the runs that begin at the positions `shared` of `a`, those left out that are in one already."""
+    positions, few = shared.tolist(), _TRIED // 2
+    firsts, ends = map(np.ndarray.tolist, b.positions_of(a.array[shared]))
     runs: list[CommonRun] = []
     done, stop = 0, 0  # where the run before ends, in both
-    for place, first, end in zip(places, firsts, ends, strict=True):
-        if place < done:
+    for position, first, end in zip(positions, firsts, ends, strict=True):
+        if position < done:
             continue
         occurrences = b.order[first:end]
         at = int(occurrences.searchsorted(stop))
         candidates = [*occurrences[at : at + few].tolist(), *occurrences[: min(at, few)].tolist()]
         length, start = max(
-            ((_reach(a.numbers, place, b.numbers, candidate), candidate) for candidate in candidates),
+            ((_reach(a.numbers, position, b.numbers, candidate), candidate) for candidate in candidates),
             key=itemgetter(0),
         )
-        back = _reach_back(a.numbers, place, b.numbers, start)
-        runs.append(CommonRun(place - back, start - back, length + back))
-        done, stop = place + length, start + length
+        back = _reach_back(a.numbers, position, b.numbers, start)
+        runs.append(CommonRun(position - back, start - back, length + back))
+        done, stop = position + length, start + length
     return runs
 
 
 def _reach(a: list[int], at_a: int, b: list[int], at_b: int) -> int:
-    """Return how many shingles agree from two places on."""
+    """Return how many shingles agree from two positions on."""
     end, reached, step = min(len(a) - at_a, len(b) - at_b), 0, 16
     while reached < end:
         stop = min(reached + step, end)
@@ -108,7 +108,7 @@ def _reach(a: list[int], at_a: int, b: list[int], at_b: int) -> int:
 
 
 def _reach_back(a: list[int], at_a: int, b: list[int], at_b: int) -> int:
-    """Return how many shingles agree before two places, at most `_LONGEST_REACH`."""
+    """Return how many shingles agree before two positions, at most `_LONGEST_REACH`."""
     most, back = min(at_a, at_b, _LONGEST_REACH), 0
     while back < most and a[at_a - back - 1] == b[at_b - back - 1]:
         back += 1

@@ -87,15 +87,15 @@ class Samples:
         """Where the hashes of each document end: int64."""
         return np.cumsum(num_entries(self.num_shingles, self.num_sampled), dtype=np.int64)
 
-    def at(self, place: int) -> Sample:
+    def at(self, index: int) -> Sample:
         """Return the sample of one document; its hashes are a copy."""
-        first, end = [0, *self.ends.tolist()][place : place + 2]
+        first, end = [0, *self.ends.tolist()][index : index + 2]
         hashes = self.hashes[first:end].copy()
-        return Sample(hashes, int(self.num_shingles[place]), int(self.num_sampled[place]), self.one_in)
+        return Sample(hashes, int(self.num_shingles[index]), int(self.num_sampled[index]), self.one_in)
 
-    def taken(self, places: Sequence[int] | np.ndarray) -> Samples:
-        """Return the samples at some places, in that order."""
-        wanted, ends = np.asarray(places, dtype=np.int64), self.ends
+    def taken(self, indices: Sequence[int] | np.ndarray) -> Samples:
+        """Return the samples at some indices, in that order."""
+        wanted, ends = np.asarray(indices, dtype=np.int64), self.ends
         lengths = np.diff(ends, prepend=0)[wanted]
         firsts = ends[wanted] - lengths
         begins = np.cumsum(lengths) - lengths
@@ -129,9 +129,9 @@ class Samples:
         lengths = num_entries(self.num_shingles, self.num_sampled)
         owners = np.repeat(np.arange(len(lengths)), lengths)
         is_sampled = self.hashes <= np.uint64(sample_top(one_in))
-        places = np.arange(len(self.hashes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        ordinals = np.arange(len(self.hashes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         counts = np.bincount(owners[is_sampled], minlength=len(lengths)).astype(np.uint32)
-        kept = is_sampled | (places < FLOOR)
+        kept = is_sampled | (ordinals < FLOOR)
         return Samples(self.hashes[kept], self.num_shingles, counts, one_in)
 
 

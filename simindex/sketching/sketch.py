@@ -67,11 +67,11 @@ def fingerprints_of(values: Iterable[Any]) -> np.ndarray:
             return array.astype(np.uint64)  # a copy, with the same bits
         values = array.tolist()
     made = []
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         try:
             made.append(fingerprint_of(value))
         except (TypeError, ValueError) as exc:
-            raise (TypeError if isinstance(exc, TypeError) else ValueError)(f"place {place}: {exc}") from None
+            raise (TypeError if isinstance(exc, TypeError) else ValueError)(f"place {index}: {exc}") from None
     return np.array(made, dtype=np.uint64)
 
 
@@ -349,17 +349,17 @@ class SketchBatch(Sequence[Sketch]):
         self.origin = origin
         self.samples: Samples | None = None
 
-    def taken(self, places: Sequence[int]) -> SketchBatch:
+    def taken(self, indices: Sequence[int]) -> SketchBatch:
         """Return a batch of the sketches at these indices, in that order; `sources` and `origin` stay those
         of the whole batch."""
         taken = SketchBatch(0, self.num_perm, self.kept is not None, self.origin)
-        taken.words, taken.present = self.words[places], self.present[places]
-        taken.fingerprints, taken.num_shingles = self.fingerprints[places], self.num_shingles[places]
+        taken.words, taken.present = self.words[indices], self.present[indices]
+        taken.fingerprints, taken.num_shingles = self.fingerprints[indices], self.num_shingles[indices]
         taken.sources = self.sources
         if self.kept is not None:
-            taken.kept = [self.kept[place] for place in places]
+            taken.kept = [self.kept[index] for index in indices]
         if self.samples is not None:
-            taken.samples = self.samples.taken(places)
+            taken.samples = self.samples.taken(indices)
         return taken
 
     def with_keys(self, keys: Sequence[Any], metadata: Sequence[Any] | None = None) -> KeyedSketches:

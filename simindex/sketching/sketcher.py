@@ -142,13 +142,13 @@ class Sketcher:
         """Return the sketches of a list of documents of any kind, in order. Raises as `sketch`."""
         if set(map(type, items)) == {str}:
             return self._of_texts(items)
-        places: dict[Callable[[list[Any]], SketchBatch], list[int]] = {}
-        for place, item in enumerate(items):
-            places.setdefault(self._maker_of(item), []).append(place)
-        if len(places) <= 1:
-            return next(iter(places), self._of_sketches)(items)
-        parts = [make([items[place] for place in some]) for make, some in places.items()]
-        order = np.argsort(np.concatenate([*places.values()]))
+        indices: dict[Callable[[list[Any]], SketchBatch], list[int]] = {}
+        for index, item in enumerate(items):
+            indices.setdefault(self._maker_of(item), []).append(index)
+        if len(indices) <= 1:
+            return next(iter(indices), self._of_sketches)(items)
+        parts = [make([items[index] for index in some]) for make, some in indices.items()]
+        order = np.argsort(np.concatenate([*indices.values()]))
         return SketchBatch.joined(parts).taken(order.tolist())
 
     def takes_whole(self, batch: SketchBatch) -> bool:
@@ -218,20 +218,20 @@ class Sketcher:
         """Return the sketches of documents that are ready shingles, with weights or without. Raises as
         `shingles_in`, `ready_hashes` and `weighted_hashes`."""
         config, batch, samples = self.config, self._empty(len(documents), OF_DOCUMENTS), []
-        for place, document in enumerate(documents):
+        for index, document in enumerate(documents):
             weights = None
             if isinstance(document, Mapping):
                 hashes, weights = weighted_hashes(document, config.hash_seed)
             else:
                 hashes = ready_hashes(shingles_in(document, config.shingles), config.hash_seed)
-            at = slice(place, place + 1)
-            made = batch.words[place], batch.fingerprints[at], batch.present[at], batch.num_shingles[at]
+            at = slice(index, index + 1)
+            made = batch.words[index], batch.fingerprints[at], batch.present[at], batch.num_shingles[at]
             _kernel.sketch_hashes(self._plan, self._functions, hashes, *made)
-            if weights is not None and batch.present[place] & HAS_FINGERPRINT:
-                batch.fingerprints[place] = _kernel.weighted_simhash(hashes, weights)
+            if weights is not None and batch.present[index] & HAS_FINGERPRINT:
+                batch.fingerprints[index] = _kernel.weighted_simhash(hashes, weights)
             if batch.kept is not None:
                 smallest = _kernel.smallest_hashes(hashes, config.keep_shingles)
-                batch.kept[place] = np.frombuffer(smallest, dtype=np.uint64)
+                batch.kept[index] = np.frombuffer(smallest, dtype=np.uint64)
             if config.containment:
                 samples.append(sample_of_hashes(hashes, config.containment))
         if config.containment:

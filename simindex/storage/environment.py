@@ -381,15 +381,15 @@ class ReadTransaction(Call):
     def read_ahead(self, database: str, keys: Iterable[bytes]) -> None:
         """Ask the system to read the large values of these keys into memory, without waiting: met one by one,
         each page would be waited for."""
-        for place in self._large_values(database, keys):
-            _kernel.stream_ahead(*place)
+        for stretch in self._large_values(database, keys):
+            _kernel.stream_ahead(*stretch)
 
     def let_go(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the pages of these keys' large values leave the memory, without any change to them: they were
         written, and will not be read soon."""
         if mapped := self.mapped_file():
-            for place in self._large_values(database, keys):
-                mapped.let_go(*place)
+            for stretch in self._large_values(database, keys):
+                mapped.let_go(*stretch)
 
     def count(self, database: str) -> int:
         """Return the number of entries of a database, from LMDB's record of it."""

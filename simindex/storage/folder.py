@@ -297,7 +297,7 @@ class WriterLock:
     def __init__(self, path: str, permissions: int | None = None, timeout: float | None = 0.0) -> None:
         """Take the lock, or try again in growing pauses for `timeout` seconds (``None``: for ever). Raises
         IndexLockedError when they are over."""
-        self._path, self._place = path, os.path.join(path, WRITER_LOCK_FILE)
+        self._path, self._lock_path = path, os.path.join(path, WRITER_LOCK_FILE)
         started, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
         self.waited_seconds = 0.0
         while not self._take(permissions):
@@ -319,7 +319,7 @@ class WriterLock:
         # Opened for every attempt: a file kept open would go along into a forked child, which would
         # hold the lock, too.
         self.held.add(self)
-        self._file = open_plain(Path(self._place), permissions)
+        self._file = open_plain(Path(self._lock_path), permissions)
         self._held = identity_of(self._file)
         try:
             lock(self._file)
@@ -329,7 +329,7 @@ class WriterLock:
         except BaseException as exc:
             self.abandon()
             if isinstance(exc, OSError):  # the file system has no locks
-                exc.filename = self._place
+                exc.filename = self._lock_path
             raise
         return True
 
@@ -338,7 +338,7 @@ class WriterLock:
         be another writer."""
         assert self._file is not None
         try:
-            is_held = identity_of(self._place) == self._held
+            is_held = identity_of(self._lock_path) == self._held
         except OSError:
             is_held = False
         if not is_held:

@@ -93,7 +93,7 @@ _FIELDS = {
     "child": (32, "<i8"),
     "length": (32, "<i8"),
     "flags": (40, "<i8"),
-    "place": (48, "<i8"),
+    "offset": (48, "<i8"),
     "value_page": (48, "<i8"),
 }
 _OFFSETS, _FORMATS = zip(*_FIELDS.values(), strict=True)
@@ -101,9 +101,9 @@ _OFFSETS, _FORMATS = zip(*_FIELDS.values(), strict=True)
 NODE = np.dtype({"names": [*_FIELDS], "formats": [*_FORMATS], "offsets": [*_OFFSETS], "itemsize": 56})
 """A node as the kernel writes it.
 
-`page` is the place of its page among those that were read; `key` is padded with zeros, and `octets` are its
+`page` is the index of its page among those that were read; `key` is padded with zeros, and `octets` are its
 bytes. A branch has the number of the `child` page; a leaf the `length` of the value, and where that begins:
-its `place` in the file, or with `BIG_VALUE` its `value_page`.
+its `offset` in the file, or with `BIG_VALUE` its `value_page`.
 """
 
 
@@ -175,9 +175,9 @@ class PageFile:
         """Pages that the state of `meta` knows of, as far as the file holds them."""
         return min(self.meta.last_page + 1, self.num_pages)
 
-    def value(self, place: int, length: int) -> memoryview:
-        """Return `length` bytes of the file from the offset `place` on, as a view."""
-        return self.octets[place : place + length].data
+    def value(self, offset: int, length: int) -> memoryview:
+        """Return `length` bytes of the file from the offset `offset` on, as a view."""
+        return self.octets[offset : offset + length].data
 
 
 def meta_of(content: bytes) -> Meta | None:
@@ -385,13 +385,13 @@ class MappedFile:
     descriptor counts.
 
     Attributes:
-        place: address and bytes of the map, and the descriptor.
+        mapping: address and bytes of the map, and the descriptor.
     """
 
-    __slots__ = ("place",)
+    __slots__ = ("mapping",)
 
     def __init__(self, descriptor: int, base: int, num_bytes: int) -> None:
-        self.place = base, num_bytes, descriptor
+        self.mapping = base, num_bytes, descriptor
 
     @classmethod
     def open(cls, path: str, identity: tuple[int, int], base: int, num_bytes: int) -> MappedFile | None:
@@ -409,17 +409,17 @@ class MappedFile:
 
     def length(self) -> int:
         """Return the bytes of the file now."""
-        return os.fstat(self.place[2]).st_size
+        return os.fstat(self.mapping[2]).st_size
 
     def let_go(self, address: int, length: int) -> None:
         """Let the pages of the map that lie wholly within these bytes leave the
         memory; their content stays."""
-        _kernel.let_go(*self.place, address, length)
+        _kernel.let_go(*self.mapping, address, length)
 
     def bring(self, addresses: np.ndarray, lengths: np.ndarray) -> int:
         """Read the values at these addresses of the map into memory, as far as they are missing there, in
         order of addresses; returns the bytes of those that were."""
-        base, num_bytes, descriptor = self.place
+        base, num_bytes, descriptor = self.mapping
         wanted = sorted(zip(addresses.tolist(), lengths.tolist(), strict=True))
         missing = [
             (address, length)
@@ -435,8 +435,8 @@ class MappedFile:
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         """Ctrl-C may come before there is anything to close; at exit `os` may be gone."""
-        if hasattr(self, "place"):
-            close(self.place[2])
+        if hasattr(self, "mapping"):
+            close(self.mapping[2])
 
 
 @dataclass(frozen=True)

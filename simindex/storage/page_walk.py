@@ -187,12 +187,12 @@ def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
     nodes = _free_nodes(file, meta, slice(-1, None))
     if nodes is None:
         return damaged
-    places = _places_of_lists(file, nodes)
-    place, length = int(places[-1]), int(nodes["length"][-1])
-    if not 0 <= place <= place + length <= len(file.octets) or length % _NUMBER_BYTES or not length:
+    offsets = _offsets_of_lists(file, nodes)
+    offset, length = int(offsets[-1]), int(nodes["length"][-1])
+    if not 0 <= offset <= offset + length <= len(file.octets) or length % _NUMBER_BYTES or not length:
         return damaged
     # LMDB's list of page numbers (MDB_IDL): how many, and then each.
-    numbers = np.frombuffer(file.value(place, length), dtype="<u8")
+    numbers = np.frombuffer(file.value(offset, length), dtype="<u8")
     return int.from_bytes(nodes["octets"][-1, :_NUMBER_BYTES].tobytes(), "big"), numbers[
         1 : 1 + int(numbers[0])
     ].tolist()
@@ -203,9 +203,9 @@ def _num_free(file: PageFile) -> int:
     nodes = _free_nodes(file, file.meta, slice(None)) if file.meta.free.depth else None
     if nodes is None:
         return 0
-    places = _places_of_lists(file, nodes)
-    places = places[(places >= 0) & (places + _NUMBER_BYTES <= len(file.octets))]
-    return int(file.octets[places[:, None] + np.arange(_NUMBER_BYTES)].view("<u8").sum())
+    offsets = _offsets_of_lists(file, nodes)
+    offsets = offsets[(offsets >= 0) & (offsets + _NUMBER_BYTES <= len(file.octets))]
+    return int(file.octets[offsets[:, None] + np.arange(_NUMBER_BYTES)].view("<u8").sum())
 
 
 def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> np.ndarray | None:
@@ -222,9 +222,9 @@ def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> np.ndarray | Non
     return nodes
 
 
-def _places_of_lists(file: PageFile, nodes: np.ndarray) -> np.ndarray:
+def _offsets_of_lists(file: PageFile, nodes: np.ndarray) -> np.ndarray:
     is_big = nodes["flags"] & BIG_VALUE != 0
-    return np.where(is_big, nodes["value_page"] * file.page_bytes + PAGE_HEADER_BYTES, nodes["place"])
+    return np.where(is_big, nodes["value_page"] * file.page_bytes + PAGE_HEADER_BYTES, nodes["offset"])
 
 
 FREE = "free list"
@@ -327,23 +327,23 @@ class Tree:
 
 
 def entries_of(file: PageFile, nodes: np.ndarray) -> np.ndarray:
-    """Return those nodes of leaf pages whose values are sound; `place` is the offset of the value in the
+    """Return those nodes of leaf pages whose values are sound; `offset` is the offset of the value in the
     file, of a large one, too."""
     is_big = nodes["flags"] == BIG_VALUE
     if not is_big.any():
         return nodes
     entries, is_sound = nodes.copy(), np.ones(len(nodes), dtype=bool)
     _, is_sound[is_big] = _pages_of_sound(file, nodes[is_big])
-    entries["place"][is_big] = nodes["value_page"][is_big] * file.page_bytes + PAGE_HEADER_BYTES
+    entries["offset"][is_big] = nodes["value_page"][is_big] * file.page_bytes + PAGE_HEADER_BYTES
     return entries[is_sound]
 
 
 def values_of(file: PageFile, entries: np.ndarray) -> list[tuple[bytes, memoryview]]:
     """Return (key, value) of each entry of `entries_of`; values are views of the file."""
-    columns, pages = entries[["key_bytes", "place", "length"]].tolist(), file.octets.data
+    columns, pages = entries[["key_bytes", "offset", "length"]].tolist(), file.octets.data
     return [
-        (octets[:size].tobytes(), pages[place : place + length])
-        for octets, (size, place, length) in zip(entries["octets"], columns, strict=True)
+        (octets[:size].tobytes(), pages[offset : offset + length])
+        for octets, (size, offset, length) in zip(entries["octets"], columns, strict=True)
     ]
 
 
@@ -454,8 +454,8 @@ _NOT_ITS_OWN = "expected a page of the file that is used once, found one that is
 def _read_level(tree: Tree, level: np.ndarray, *, are_leaves: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return `read_nodes` of pages of a level, which are asked for together: one by one each that is missing
     would be waited for."""
-    places = _kernel.address(tree.file.octets) + level["page"] * tree.file.page_bytes
-    _kernel.ask_for_pages(places.astype(np.uint64))
+    addresses = _kernel.address(tree.file.octets) + level["page"] * tree.file.page_bytes
+    _kernel.ask_for_pages(addresses.astype(np.uint64))
     return read_nodes(tree.file, level["page"], are_leaves=are_leaves, integer_keys=tree.name == FREE)
 
 

@@ -26,7 +26,7 @@ Invariant: what a result depends on (shingles, `shingle_hash`, `word_shingle_has
 `similarity_rows`, `row_values`, `band_words`, `estimated_jaccard`, `best_jaccard`, `estimated_size`, both
 SimHashes, blocks and `permutation_orders`, `sampled_hashes`) equals the library bit for bit. Character tables
 are those of the running Python; the library's stand still at Unicode 14.0, so texts with later characters may
-be cut in other places.
+be cut elsewhere.
 """
 
 from simindex.textbook.banding import (

@@ -87,8 +87,8 @@ def candidate_pairs(signatures: Sequence[Sequence[int]], bands: int, rows: int) 
     """
     members: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
     for number, signature in enumerate(signatures):
-        for place in enumerate(band_buckets(signature, bands, rows)):
-            members[place].append(number)
+        for index in enumerate(band_buckets(signature, bands, rows)):
+            members[index].append(number)
     return sorted({pair for numbers in members.values() for pair in combinations(numbers, 2)})
 
 

@@ -51,7 +51,7 @@ def sampled_hashes(hashes: Iterable[int], one_in: int, floor: int = 8) -> list[i
     ([1000, 124, 18], 8)
     """
     distinct = sorted(set(map(sample_hash, hashes)))
-    return [x for place, x in enumerate(distinct) if x < 2**64 // one_in or place < floor]
+    return [x for index, x in enumerate(distinct) if x < 2**64 // one_in or index < floor]
 
 
 def estimated_containment(sample_a: Set[int], sample_b: Set[int]) -> float:

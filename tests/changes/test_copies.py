@@ -150,14 +150,14 @@ def test_sampled_shingles_of_a_removed_document_stay_for_its_copies(
     simindex.resketch(path, tmp_path / "coarser", containment=8)
     with simindex.open(path) as index:
         index.compact()
-    for place in (path, *(tmp_path / name for name in ("backup", "merged", "repaired", "coarser"))):
-        with simindex.open(place) as index:
+    for folder in (path, *(tmp_path / name for name in ("backup", "merged", "repaired", "coarser"))):
+        with simindex.open(folder) as index:
             assert index.stats().copies == 1
             found = index.query_containment(PAGE, candidates=True)
             assert [m.key for m in found if m.in_query == 1.0] == ["second", "fourth"]
-            if place != tmp_path / "coarser":
+            if folder != tmp_path / "coarser":
                 assert index.document_frequency(PAGE)["word for word"] == 2
-            assert problems_of(place) == []
+            assert problems_of(folder) == []
             index.remove_many(list(index))
             index.compact()
             assert set(index.stats().entries.values()) == {0}

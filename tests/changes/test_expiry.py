@@ -164,11 +164,11 @@ def test_expiry_after_any_changes_removes_exactly_what_is_older(
         index = stack.enter_context(simindex.open(Path(folder) / "i", "x", SMALL))
         clock.seconds = now = 100
         inserted = 0
-        for place, ((change, what), tick) in enumerate([*steps, (("expire", -1000), 0)]):
+        for number, ((change, what), tick) in enumerate([*steps, (("expire", -1000), 0)]):
             clock.seconds += tick
-            if place <= len(steps) // 2 or not in_transaction:
+            if number <= len(steps) // 2 or not in_transaction:
                 now = clock.seconds
-            if in_transaction and place == len(steps) // 2:
+            if in_transaction and number == len(steps) // 2:
                 stack.enter_context(index.transaction())
             if change == "insert":
                 keys = range(inserted, inserted + what)

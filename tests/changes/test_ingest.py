@@ -181,7 +181,7 @@ def test_batches_are_read_no_further_ahead_than_said(tmp_path: Path, workers: in
             items, batch_size=10, workers=workers, progress=lambda done: ahead.append(next(taken) - done)
         )
     assert len(ahead) > 10
-    assert max(number - place for place, number in enumerate(ahead)) <= 10 * (workers > 1 and workers + 5)
+    assert max(number - at for at, number in enumerate(ahead)) <= 10 * (workers > 1 and workers + 5)
 
 
 def test_insert_of_a_stored_key_raises_skips_or_replaces(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def stored_in(index: Index) -> Stored:
     with index._store.reading() as txn:
         values = {(name, bytes(key)): bytes(value) for name in DATABASES for key, value in txn.items(name)}
         values["main", b"manifest"] = bytes(txn.get("main", b"manifest") or b"")
-    return {place: value for place, value in values.items() if place != ("meta", b"config")}
+    return {key: value for key, value in values.items() if key != ("meta", b"config")}
 
 
 def commits_of_changes(path: Path, layout: Layout, workers: int, seed: int) -> list[Stored]:

@@ -155,7 +155,7 @@ def test_dedup_by_both_measures(run: Run, tmp_path: Path) -> None:
     for options, kept in (([], [0]), (["--max-distance", "3"], [0, 1])):
         result = run("dedup", "fruit.jsonl", "-o", "out.jsonl", "--words", "1", "--force", *options)
         assert result.code == 0, result.err
-        assert [row["text"] for row in rows_of("out.jsonl")] == [texts[place] for place in kept]
+        assert [row["text"] for row in rows_of("out.jsonl")] == [texts[index] for index in kept]
     (removed,) = rows_of("out.jsonl.dedup/removed.jsonl")
     assert (removed["similarity"], removed["distance"], removed["cluster"]) == (1.0, 0, 0)
 
@@ -289,7 +289,7 @@ def test_dedup_short_texts_compares_short_rows_exactly(run: Run) -> None:
 def test_most_texts_being_short_is_said_with_the_option_for_it(
     run: Run, command: str, words: int, rows: int, says: bool
 ) -> None:
-    texts = [" ".join(f"w{row}x{place}" for place in range(words)) for row in range(rows)]
+    texts = [" ".join(f"w{row}x{index}" for index in range(words)) for row in range(rows)]
     lines = json_lines([{"id": n, "text": text} for n, text in enumerate(texts)])
     Path("notes.jsonl").write_bytes(lines)
     given = ("notes.jsonl", "-o", "out.jsonl") if command == "dedup" else ("index", "notes.jsonl")

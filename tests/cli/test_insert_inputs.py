@@ -126,7 +126,7 @@ def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: byt
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
 def test_insert_rounds_no_integer_of_metadata_and_takes_halves_of_characters(run: Run, name: str) -> None:
     numbers = [1, -(1 << 63), (1 << 64) - 1, 1 << 64, [{"deep": -(1 << 63) - 1}], 1e300, "\ud83d"]
-    rows = [{"id": place, "text": FOX, "number": number} for place, number in enumerate(numbers)]
+    rows = [{"id": position, "text": FOX, "number": number} for position, number in enumerate(numbers)]
     Path(name).write_bytes(json_lines(rows) if name == "a.jsonl" else json.dumps(rows).encode())
     result = run("insert", "news", name, "--metadata", "--skip-bad-rows")
     refused = (
@@ -135,7 +135,7 @@ def test_insert_rounds_no_integer_of_metadata_and_takes_halves_of_characters(run
     must_say(result, f"simindex: {name}:4: {refused}", f"simindex: {name}:5: {refused}", code=0)
     with simindex.open("news", "r") as index:
         metadata = [record.metadata for record in index.values()]
-    assert metadata == [{"number": numbers[place]} for place in (0, 1, 2, 5, 6)]
+    assert metadata == [{"number": numbers[position]} for position in (0, 1, 2, 5, 6)]
     assert [type(value["number"]) for value in metadata] == [int, int, int, float, str]
 
 

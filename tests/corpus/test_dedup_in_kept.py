@@ -36,7 +36,7 @@ def _brute_force(texts: list[str], keep: str, threshold: float, in_kept: float) 
     sets = [shingle_set(text) for text in texts]
     order = list(range(len(texts)))
     if keep != "first":
-        order = order[::-1] if keep == "newest" else sorted(order, key=lambda place: -len(texts[place]))
+        order = order[::-1] if keep == "newest" else sorted(order, key=lambda index: -len(texts[index]))
     kept, gone = list[int](), dict[int, set[float]]()
     for number in order:
         own = sets[number]

@@ -155,29 +155,29 @@ def test_killed_at_each_step_of_the_disk(
     write_lines(tmp_path / "a.jsonl", TEXTS[:60])
     module: Any = shutil if name == "rmtree" else os
     original = getattr(module, name)
-    places: list[int] = []
+    steps: list[int] = []
     stop = -1
 
     def step(*arguments: Any, **options: Any) -> Any:
-        places.append(len(places))
-        if len(places) == stop and not after:
+        steps.append(len(steps))
+        if len(steps) == stop and not after:
             os.kill(os.getpid(), signal.SIGKILL)
         result = original(*arguments, **options)
-        if len(places) == stop:
+        if len(steps) == stop:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
     monkeypatch.setattr(module, name, step)
     run(tmp_path, **named)
-    expected, num_steps = outputs(tmp_path), len(places)
+    expected, num_steps = outputs(tmp_path), len(steps)
     assert num_steps
     forget(tmp_path)
     wanted = {*range(1, min(3, num_steps) + 1), *range(max(num_steps - 3, 1), num_steps + 1)}
     for stop in sorted(wanted):
-        places.clear()
+        steps.clear()
         assert in_child(lambda: run(tmp_path, **named)) == -signal.SIGKILL
         stop = -1
-        places.clear()
+        steps.clear()
         run(tmp_path, **named)
         assert outputs(tmp_path) == expected
         forget(tmp_path)

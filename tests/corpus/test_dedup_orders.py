@@ -42,7 +42,7 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
     tmp_path: Path, keep: Any, rank: Callable[[Any], Any]
 ) -> None:
     ordered = sorted(ROWS, key=rank, reverse=True)  # it is stable in reverse, too
-    kept = [ordered[place]["n"] for place in kept_by_index(tmp_path / "i", [r["text"] for r in ordered])]
+    kept = [ordered[index]["n"] for index in kept_by_index(tmp_path / "i", [r["text"] for r in ordered])]
     write(tmp_path / "a.jsonl")
     report = deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep=keep)
     found = [orjson.loads(line)["n"] for line in (tmp_path / "out.jsonl").read_bytes().splitlines()]
@@ -65,7 +65,7 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
 )
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_are_in_the_order_of_python_whatever_they_are_ordered_by(ranks: list[Any], turned: bool) -> None:
-    rows = [(place, "one text of all", {"rank": rank}) for place, rank in enumerate(ranks)][
+    rows = [(index, "one text of all", {"rank": rank}) for index, rank in enumerate(ranks)][
         :: -1 if turned else 1
     ]
     for keep in ("field:rank", lambda row: row.metadata["rank"]):

@@ -214,7 +214,7 @@ def test_short_paragraphs_and_other_splits() -> None:
 @settings(max_examples=25, deadline=None)
 def test_a_paragraph_begins_at_a_line_with_words_or_at_one_behind_an_empty_line(lines: list[str]) -> None:
     text, ends = "\n".join(lines), list(itertools.accumulate(len(line) + 1 for line in lines))
-    with_words = [place for place, line in enumerate(lines) if line.strip()]
+    with_words = [index for index, line in enumerate(lines) if line.strip()]
     for split in ("line", "blank-line"):
         begins = [at for at in with_words[1:] if split == "line" or not lines[at - 1].strip()]
         bounds = [0, *(ends[at - 1] for at in begins), len(text)]

@@ -27,8 +27,8 @@ def right_at_the_threshold() -> list[str]:
     while len(found) < 2 * _PAIRS:
         words = [f"{random.randrange(10**9):x}" for _ in range(_WORDS)]
         changed = list(words)
-        for place in random.sample(range(_WORDS), 3):
-            changed[place] = "other"
+        for index in random.sample(range(_WORDS), 3):
+            changed[index] = "other"
         one, other = " ".join(words), " ".join(changed)
         if 0.8 <= simindex.textbook.jaccard(shingles_of(one), shingles_of(other)) <= 0.82:
             found += [one, other]

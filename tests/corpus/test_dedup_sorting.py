@@ -29,7 +29,7 @@ ORDERS: dict[str, Callable[[list[str]], list[int]]] = {
     "first": lambda documents: list(range(len(documents))),
     "newest": lambda documents: list(range(len(documents)))[::-1],
     "field:id": lambda documents: list(range(len(documents)))[::-1],
-    "longest": lambda documents: sorted(range(len(documents)), key=lambda place: -len(documents[place])),
+    "longest": lambda documents: sorted(range(len(documents)), key=lambda at: -len(documents[at])),
 }
 
 
@@ -145,8 +145,8 @@ def test_rows_that_no_lines_are_read_again_as_rows(tmp_path: Path) -> None:
     kept = kept_by_index(tmp_path / "i", TEXTS[:200])
     assert report[:3] == (200, len(kept), 200 - len(kept))
     found = rows_of(tmp_path / "out.jsonl")
-    assert [row["text"] for row in found] == [TEXTS[place] for place in kept]
-    of_lines = [own[place] for place in kept if not 120 <= place < 150]
+    assert [row["text"] for row in found] == [TEXTS[index] for index in kept]
+    of_lines = [own[index] for index in kept if not 120 <= index < 150]
     assert set(of_lines) <= set((tmp_path / "out.jsonl").read_bytes().splitlines(keepends=True))
 
 

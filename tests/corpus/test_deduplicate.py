@@ -299,7 +299,7 @@ def test_into_takes_the_kept_rows_and_lets_in_only_what_is_new(tmp_path: Path) -
         deduplicate(tmp_path / f"{name}.jsonl", tmp_path / f"{name}-out.jsonl", into=tmp_path / "seen")
     kept = kept_by_index(tmp_path / "i", TEXTS)
     out = rows_of(tmp_path / "a-out.jsonl") + rows_of(tmp_path / "b-out.jsonl")
-    assert [row["text"] for row in out] == [TEXTS[place] for place in kept]
+    assert [row["text"] for row in out] == [TEXTS[at] for at in kept]
     with simindex.open(tmp_path / "seen") as index:
         assert len(index) == len(kept)
         sketcher = simindex.Sketcher(index.config)
@@ -355,17 +355,17 @@ def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-@pytest.mark.parametrize("place", range(4))
-def test_bad_rows_are_handed_over_wherever_they_stand(tmp_path: Path, place: int, batch_size: int) -> None:
+@pytest.mark.parametrize("index", range(4))
+def test_bad_rows_are_handed_over_wherever_they_stand(tmp_path: Path, index: int, batch_size: int) -> None:
     rows = lines(TEXTS[:3])
     for name in ("a", "b"):
-        (tmp_path / f"{name}.jsonl").write_bytes(b"".join([*rows[:place], b"no row\n{}\n", *rows[place:]]))
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join([*rows[:index], b"no row\n{}\n", *rows[index:]]))
     paths, bad = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"], list[BadRowError]()
     report = deduplicate(
         paths, tmp_path / "out.jsonl", settings=DedupSettings(on_bad_row=bad.append, batch_size=batch_size)
     )
     assert report.read == 6
-    assert [row.place for row in bad] == [f"{path}:{place + n}" for path in paths for n in (1, 2)]
+    assert [row.place for row in bad] == [f"{path}:{index + n}" for path in paths for n in (1, 2)]
 
 
 @pytest.mark.parametrize("document", [5, None, ["x", 1.5], {"x": -1}], ids=str)

@@ -67,8 +67,8 @@ def test_shares_are_those_of_the_words_in_shared_shingles(a: str, b: str, config
             set(textbook_shingles(other, config.shingles)),
         )
         covered = {
-            place + step
-            for place, shingle in enumerate(textbook_shingles(text, config.shingles))
+            index + step
+            for index, shingle in enumerate(textbook_shingles(text, config.shingles))
             if shingle in shared
             for step in range(min(config.shingles.size, num_tokens))
         }

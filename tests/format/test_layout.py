@@ -76,12 +76,12 @@ def test_chunks_of_columns_lie_one_after_the_other_and_all_but_the_last_are_full
             behind_keys = base + keys * rows_of_page
             doc_ids_at = behind_keys + fingerprints * rows_of_page if doc_ids else 0
             seals = base + page - 16 - 8 if page else base + keys * count
-            places = doc_ids_at, behind_keys if fingerprints else 0, seals
+            offsets = doc_ids_at, behind_keys if fingerprints else 0, seals
             where = column.table, chunk, column.chunk_bytes(count)
             assert where[2] == (
                 page * column.blocks(count) - 16 if page else seals - base + 8 * -(-count // 128)
             )
-            expected.append((*where, base, *places, checked, len(expected), count, page, page, page))
+            expected.append((*where, base, *offsets, checked, len(expected), count, page, page, page))
             checked += column.blocks(count)
     said = zip(chunks.tables.tolist(), chunks.numbers.tolist(), chunks.sizes.tolist(), strict=True)
     assert [(*own, *row) for own, row in zip(said, rows.tolist(), strict=True)] == expected

@@ -45,10 +45,10 @@ layouts = st.builds(Layout, st.integers(2, 100), st.integers(1, 2**20), st.integ
 HEADER = Header(Layout(), 4, Geometry(16, 4, Layout()).kinds, Config().to_dict(), bytes(range(16)))
 
 
-def changed(place: int, value: object) -> bytes:
+def changed(index: int, value: object) -> bytes:
     """A header with another field, sealed."""
     fields = unpack(unseal("meta", CONFIG_KEY, encode_header(HEADER), "header"))
-    fields[place] = value
+    fields[index] = value
     return seal("meta", CONFIG_KEY, pack(fields))
 
 
@@ -116,11 +116,11 @@ OF_OTHER_TYPES: dict[int, list[object]] = {
 
 
 @pytest.mark.parametrize(
-    ("place", "value"), [(n, value) for n in OF_OTHER_TYPES for value in OF_OTHER_TYPES[n]]
+    ("index", "value"), [(n, value) for n in OF_OTHER_TYPES for value in OF_OTHER_TYPES[n]]
 )
-def test_header_of_other_fields_is_refused(place: int, value: object) -> None:
+def test_header_of_other_fields_is_refused(index: int, value: object) -> None:
     with pytest.raises(FormatError, match=r"expected a header of format 2, found|expected features, found"):
-        decode_header(changed(place, value), "test")
+        decode_header(changed(index, value), "test")
 
 
 @pytest.mark.parametrize("length", [3, 4, 5, 6, 7, 9])

@@ -149,8 +149,8 @@ def test_records_of_a_batch_equal_those_made_one_by_one(documents: list[Any], co
         )
         expected.append((doc_id_key(number), encode_one(number, key, value, rest)))
 
-    def column(place: int) -> np.ndarray:
-        return np.array([NO_DOC_ID if row[place] is None else row[place] for row in documents], np.uint64)
+    def column(field: int) -> np.ndarray:
+        return np.array([NO_DOC_ID if row[field] is None else row[field] for row in documents], np.uint64)
 
     halves = np.array([row[3] for row in documents], np.uint64).reshape(-1, 2)
     found = encode_records(
@@ -271,8 +271,8 @@ def test_run_comes_back_as_it_was_encoded(time: int, first: int, count: int) -> 
 
 
 @given(st.lists(st.tuples(times, st.integers(0, 2**62)), unique=True, max_size=8))
-def test_keys_of_runs_are_in_order_of_age(places: list[tuple[int, int]]) -> None:
-    assert sorted(run_key(*place) for place in places) == [run_key(*place) for place in sorted(places)]
+def test_keys_of_runs_are_in_order_of_age(pairs: list[tuple[int, int]]) -> None:
+    assert sorted(run_key(*pair) for pair in pairs) == [run_key(*pair) for pair in sorted(pairs)]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def test_sealed_value_is_refused_when_it_or_its_key_or_its_database_is_another(
     sealed = seal(database, key, content)
     assert bytes(unseal(database, key, sealed, "test")) == content
     flipped = bytearray(key + sealed)
-    place = data.draw(st.integers(0, 8 * len(flipped) - 1))
-    flipped[place // 8] ^= 1 << place % 8
+    bit = data.draw(st.integers(0, 8 * len(flipped) - 1))
+    flipped[bit // 8] ^= 1 << bit % 8
     wrong = [
         (database, bytes(flipped[: len(key)]), bytes(flipped[len(key) :])),
         (database, key, sealed[: -data.draw(st.integers(1, len(sealed)))]),

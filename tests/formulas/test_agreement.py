@@ -26,7 +26,7 @@ from simindex.formulas.estimator import similarity_table, standard_error
 def errors_by_tenth(texts: list[str], pairs: Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
     """(mean error, mean squared error) of each seed and tenth, shape (seeds, 10) each."""
     first, second, similarities = pairs
-    place, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
+    tenth_of, sizes = tenths(similarities), np.bincount(tenths(similarities), minlength=10)
     assert len(similarities) >= 2_000
     assert sizes.min() >= 5
     means, squares = [], []
@@ -34,8 +34,8 @@ def errors_by_tenth(texts: list[str], pairs: Pairs, seeds: Iterable[int]) -> tup
         rows = rows_of_seed(texts, seed)
         agree = (rows[first] == rows[second]).mean(axis=1)
         error = np.maximum(0, (agree - 1 / 256) / (1 - 1 / 256)) - similarities
-        means.append(np.bincount(place, error, minlength=10) / sizes)
-        squares.append(np.bincount(place, error**2, minlength=10) / sizes)
+        means.append(np.bincount(tenth_of, error, minlength=10) / sizes)
+        squares.append(np.bincount(tenth_of, error**2, minlength=10) / sizes)
     return np.array(means), np.array(squares)
 
 
@@ -55,9 +55,9 @@ def assert_unbiased_and_as_small_as_theory(texts: list[str], pairs: Pairs, seeds
     means, squares = errors_by_tenth(texts, pairs, seeds)
     assert abs(means.mean()) < 0.005
     assert np.all(np.abs(means.mean(axis=0)) < 0.005), means.mean(axis=0)
-    place = tenths(similarities)
+    tenth_of = tenths(similarities)
     for tenth in range(10):
-        s = similarities[place == tenth]
+        s = similarities[tenth_of == tenth]
         theory = np.mean(s * (1 - s) / NUM_PERM)
         assert np.sqrt(squares[:, tenth].mean() / theory) <= 1.1, tenth
 

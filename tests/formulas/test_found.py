@@ -70,7 +70,7 @@ def test_match_probability_is_that_of_an_index(
         for common in (-6, 0, 3, 6):
             similarity = threshold + common / 100
             pairs = pairs_of_similarity(1_000, round(100 * similarity), 100, seed=round(1_000 * similarity))
-            index.insert_many((f"{common} {place}", stored) for place, (stored, _) in enumerate(pairs))
+            index.insert_many((f"{common} {number}", stored) for number, (stored, _) in enumerate(pairs))
             matches = index.query_many([asked for _, asked in pairs], threshold, recall=recall)
             found = np.mean([[m.key for m in ms] == [f"{common} {p}"] for p, ms in enumerate(matches)])
             expected = tuning.match_probability(similarity, threshold, index.config, recall, shingles=100)

@@ -134,8 +134,8 @@ def _told(command: str, result: Ran, read: Read, told: Callable[[Ran, Read], Tol
     fails = bool(bad + bad_files) and not (skips and read.rows)
     yield "exit code", (result.code, result.err), (int(fails or command == "tune"), result.err)
     if fails:
-        place = any(f"simindex: {place}" in result.err for place in [*read.bad, *read.bad_files])
-        yield "place", (place, result.err), (True, result.err)
+        origin = any(f"simindex: {origin}" in result.err for origin in [*read.bad, *read.bad_files])
+        yield "place", (origin, result.err), (True, result.err)
         return
     if result.code and command != "tune":
         return

@@ -72,20 +72,20 @@ class InPages:
     """A column of a chunk in pages: elements are taken and set by the place of their row."""
 
     def __init__(self, view: np.ndarray, count: int) -> None:
-        self._view, self._places = view, np.arange(count)
+        self._view, self._rows = view, np.arange(count)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._rows)
 
-    def _at(self, place: Any) -> tuple[Any, ...]:
-        row, *rest = place if isinstance(place, tuple) else (place,)
-        return (*np.divmod(self._places[row], self._view.shape[1]), *rest)
+    def _at(self, index: Any) -> tuple[Any, ...]:
+        row, *rest = index if isinstance(index, tuple) else (index,)
+        return (*np.divmod(self._rows[row], self._view.shape[1]), *rest)
 
-    def __getitem__(self, place: Any) -> Any:
-        return self._view[self._at(place)]
+    def __getitem__(self, index: Any) -> Any:
+        return self._view[self._at(index)]
 
-    def __setitem__(self, place: Any, value: object) -> None:
-        self._view[self._at(place)] = value
+    def __setitem__(self, index: Any, value: object) -> None:
+        self._view[self._at(index)] = value
 
 
 class MadeUp:
@@ -135,9 +135,9 @@ class MadeUp:
         for at, segment in enumerate(segments):
             for number, entries in enumerate(segment.tables):
                 self._lay_table(table[at, number : number + 1], at, number, sorted(entries), num_tables)
-            places = self._address(table[at]), self._lay_sketches(at, num_tables, segment.sketches)
+            addresses = self._address(table[at]), self._lay_sketches(at, num_tables, segment.sketches)
             segment_rows += rows.SEGMENT_ROW.pack(
-                self.bases[at], segment.span, *places, len(segment.sketches)
+                self.bases[at], segment.span, *addresses, len(segment.sketches)
             )
         self.tables = table
         per_chunk = entries_per_chunk, sketches_per_chunk, self.sketch_page[0], fences_per_chunk

@@ -41,22 +41,22 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", [n for n, name in enumerate(NAMES) if name])
-def test_a_buffer_that_is_a_byte_short_is_named(place: int) -> None:
+@pytest.mark.parametrize("index", [n for n, name in enumerate(NAMES) if name])
+def test_a_buffer_that_is_a_byte_short_is_named(index: int) -> None:
     arguments = sketch_arguments(["one", "two"])
     _kernel.sketch_texts(*arguments)
-    whole = 16 if place == 3 else len(bytes(arguments[place]))
-    arguments[place] = bytearray(whole - 1)
+    whole = 16 if index == 3 else len(bytes(arguments[index]))
+    arguments[index] = bytearray(whole - 1)
     with pytest.raises(
-        ValueError, match=f"{NAMES[place]}: expected at least {whole} bytes, found {whole - 1}"
+        ValueError, match=f"{NAMES[index]}: expected at least {whole} bytes, found {whole - 1}"
     ):
         _kernel.sketch_texts(*arguments)
 
 
 def test_a_buffer_that_cannot_be_written_is_refused() -> None:
-    for place, num_bytes in ((6, 16), (9, 4), (11, 4), (13, 8)):
+    for index, num_bytes in ((6, 16), (9, 4), (11, 4), (13, 8)):
         arguments = sketch_arguments(["one"])
-        arguments[place] = bytes(num_bytes)
+        arguments[index] = bytes(num_bytes)
         with pytest.raises(BufferError):
             _kernel.sketch_texts(*arguments)
 

@@ -111,14 +111,14 @@ def test_document_of_a_batch_sees_those_before_it(
     sizes = sizes if sum(sizes) <= first else []
     directory = in_segments(documents, [*sizes, first - sum(sizes)])
     compared, matches, cut = ask(directory, batch, most, first)
-    for place, query in enumerate(batch):
-        numbers, is_crowded = expected_of(documents, query, most, first + place)
-        assert {number for number in compared[place] if number < first + place} == numbers
-        assert bool(cut[place]) == is_crowded
-        assert set(matches[place]) <= numbers
-        if is_crowded and not cut[place] & _kernel.CUT_CANDIDATES:
-            others = [own for own in range(first, first + place) if own not in matches[place]]
+    for index, query in enumerate(batch):
+        numbers, is_crowded = expected_of(documents, query, most, first + index)
+        assert {number for number in compared[index] if number < first + index} == numbers
+        assert bool(cut[index]) == is_crowded
+        assert set(matches[index]) <= numbers
+        if is_crowded and not cut[index] & _kernel.CUT_CANDIDATES:
+            others = [own for own in range(first, first + index) if own not in matches[index]]
             for gone in RANDOM.sample(others, min(2, len(others))):
-                left = [own for number, own in enumerate(documents[: first + place]) if number != gone]
+                left = [own for number, own in enumerate(documents[: first + index]) if number != gone]
                 without, _ = expected_of(left, query, most, len(left))
                 assert {number + (number >= gone) for number in without} == numbers - {gone}

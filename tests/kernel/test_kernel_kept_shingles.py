@@ -94,16 +94,16 @@ def test_kept_hashes_of_texts_equal_those_of_their_shingles(
     batch = Sketcher(config).sketch_many([*texts, ["a", "b"]] if len(texts) % 2 else texts)
     plain = Sketcher(Config(shingles, num_perm, config.simhash, 0, seed=3)).sketch_many(texts)
     assert batch.kept is not None
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         hashes = textbook_hashes(text, shingles, 3)
-        kept = batch.kept[place]
+        kept = batch.kept[index]
         assert kept is not None
         assert kept.dtype == np.uint64
         assert not kept.flags.writeable
         assert kept.tolist() == textbook.bottom_hashes(hashes, keep)
-        assert batch.words[place].tolist() == plain.words[place].tolist()
-        assert batch.present[place] == plain.present[place]
-        assert batch.fingerprints[place] == plain.fingerprints[place]
+        assert batch.words[index].tolist() == plain.words[index].tolist()
+        assert batch.present[index] == plain.present[index]
+        assert batch.fingerprints[index] == plain.fingerprints[index]
 
 
 def test_kept_hashes_of_a_long_text_equal_those_of_its_shingles() -> None:

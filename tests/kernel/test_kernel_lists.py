@@ -31,11 +31,11 @@ def held_by_sets(
     having: list[set[int]], texts: list[list[int]], least: list[int]
 ) -> list[tuple[int, int, int]]:
     found = []
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         for number in range(NUM_DOCUMENTS):
             hits = sum(number in having[shingle] for shingle in set(text) if shingle < len(having))
             if hits >= least[number]:
-                found.append((place, number, hits))
+                found.append((index, number, hits))
     return found
 
 
@@ -43,12 +43,12 @@ def runs_by_sets(
     having: list[set[int]], texts: list[list[int]], held: list[tuple[int, int, int]]
 ) -> list[tuple[int, int, int]]:
     found = []
-    for place, (text, number, *_) in enumerate(held):
+    for index, (text, number, *_) in enumerate(held):
         are_in = [shingle < len(having) and number in having[shingle] for shingle in texts[text]]
         for is_in, run in groupby(range(len(are_in)), are_in.__getitem__):
             if is_in:
-                places = list(run)
-                found.append((place, places[0], places[-1] + 1))
+                positions = list(run)
+                found.append((index, positions[0], positions[-1] + 1))
     return found
 
 
@@ -88,16 +88,16 @@ def test_held_documents_and_their_runs_are_those_of_sets(
 
 
 @pytest.mark.parametrize(
-    ("place", "value"), [(0, [1, 2]), (0, [0, 3]), (1, [NUM_DOCUMENTS]), (3, [2]), (3, [1, 0])]
+    ("index", "value"), [(0, [1, 2]), (0, [0, 3]), (1, [NUM_DOCUMENTS]), (3, [2]), (3, [1, 0])]
 )
-def test_lists_that_lead_elsewhere_are_refused(place: int, value: list[int]) -> None:
+def test_lists_that_lead_elsewhere_are_refused(index: int, value: list[int]) -> None:
     lists = arrays([{3}], [[0]])
     least, held = np.ones(NUM_DOCUMENTS, dtype=np.uint32), np.array([[0, 3, 1]], dtype=np.uint32)
     assert taken(_kernel.count_held, 4, *lists, least) == (1, [(0, 3, 1)])
     assert taken(_kernel.find_runs, 4, *lists, NUM_DOCUMENTS, held) == (1, [(0, 0, 1)])
     count_held: Any = _kernel.count_held
     find_runs: Any = _kernel.find_runs
-    broken = [*lists[:place], np.array(value, dtype=lists[place].dtype), *lists[place + 1 :]]
+    broken = [*lists[:index], np.array(value, dtype=lists[index].dtype), *lists[index + 1 :]]
     with pytest.raises(ValueError, match="lists: expected"):
         count_held(*broken, least, held)
     with pytest.raises(ValueError, match="lists: expected"):

@@ -102,8 +102,8 @@ def expected(sketches: list[Stored], method: Method) -> tuple[list[Row], tuple[i
         for run in runs_of(entries_of(sketches, method, table), method.bits):
             is_long = len(run) > method.max_run
             bounded_runs, bounded_entries = bounded_runs + is_long, bounded_entries + len(run) * is_long
-            for place, right in enumerate(run):
-                lefts = run[: min(place, REPRESENTATIVES)] if is_long else run[:place]
+            for index, right in enumerate(run):
+                lefts = run[: min(index, REPRESENTATIVES)] if is_long else run[:index]
                 for left in lefts:
                     a, b = sorted((left, right))
                     figures = method.figures(sketches[a], sketches[b])

@@ -188,7 +188,7 @@ def test_query_bands_equals_brute_force(
 ) -> None:
     directory, stored = made_up(runs, layout)
     expected: Found = []
-    for place, (present, (rows, fingerprint)) in enumerate(queries):
+    for index, (present, (rows, fingerprint)) in enumerate(queries):
         found: Found = []
         for number, _, _, own, own_fingerprint in stored:
             if own is None or own_fingerprint is None or not present & 1:
@@ -198,7 +198,7 @@ def test_query_bands_equals_brute_force(
                 has_distance = present & 2 and with_fingerprints
                 distance = (fingerprint ^ own_fingerprint).bit_count() if has_distance else NO_VALUE
                 if agree >= min_agree:
-                    found.append((number, place, agree, distance))
+                    found.append((number, index, agree, distance))
         expected += sorted(found, key=lambda match: (-match[2], match[3], match[0]))
     assert query_bands(directory, queries, bits, min_agree, ALL, with_fingerprints) == (
         expected,
@@ -242,12 +242,12 @@ def test_many_queries_by_bands_find_what_each_finds_alone(
     """Many are planned together, a table of a segment at a time."""
     directory, _ = made_up(runs, layout)
     alone = [query_bands(directory, [query], bits, 0, max_candidates, True) for query in few]
-    queries = [few[place % len(few)] for place in range(count)]
+    queries = [few[index % len(few)] for index in range(count)]
     found, truncated = query_bands(directory, queries, bits, 0, max_candidates, True)
-    expected = [alone[place % len(few)] for place in range(count)]
+    expected = [alone[index % len(few)] for index in range(count)]
     assert found == [
-        (number, place, *figures)
-        for place, (matches, _) in enumerate(expected)
+        (number, index, *figures)
+        for index, (matches, _) in enumerate(expected)
         for number, _, *figures in matches
     ]
     assert truncated == [cut[0] for _, cut in expected]
@@ -259,7 +259,7 @@ def test_one_match_of_many_queries_is_found_where_all_find_some(
     runs: list[Run], layout: Shape, few: Queries, count: int, bits: int
 ) -> None:
     directory, stored = made_up(runs, layout)
-    queries = [few[place % len(few)] for place in range(count)]
+    queries = [few[index % len(few)] for index in range(count)]
     every, _ = query_bands(directory, queries, bits, 1, ALL, True)
     end = max((number for number, *_ in stored), default=0) + 1
     found, _ = query_bands(directory, queries, bits, 1, ALL, True, enough_below=end)
@@ -275,7 +275,7 @@ def test_query_fingerprints_equals_brute_force(
     directory, stored = made_up(runs, layout)
     expected: Found = []
     scanned: list[int] = []
-    for place, (present, (rows, fingerprint)) in enumerate(queries):
+    for index, (present, (rows, fingerprint)) in enumerate(queries):
         found: Found = []
         entries = 0
         for number, _, _, own, own_fingerprint in stored:
@@ -286,7 +286,7 @@ def test_query_fingerprints_equals_brute_force(
             distance = (fingerprint ^ own_fingerprint).bit_count()
             if shared and distance <= max_distance:
                 agree = agreeing(rows, own) if present & 1 else NO_VALUE
-                found.append((number, place, agree, distance))
+                found.append((number, index, agree, distance))
         expected += sorted(found, key=lambda match: (match[3], -match[2], match[0]))
         scanned.append(entries)
     assert query_fingerprints(directory, queries, max_distance, ALL, ALL) == (
@@ -333,8 +333,8 @@ def test_find_keys_equals_brute_force(runs: list[Run], layout: Shape, wanted: li
     directory, stored = made_up(runs, layout)
     found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), most, False)
     expected = [
-        (number, place, NO_VALUE, NO_VALUE)
-        for place, key in enumerate(wanted)
+        (number, index, NO_VALUE, NO_VALUE)
+        for index, key in enumerate(wanted)
         for number in [number for number, _, own, _, _ in stored if own == key][:most]
     ]
     assert sorted(matches_in(found)) == sorted(expected)
@@ -343,7 +343,7 @@ def test_find_keys_equals_brute_force(runs: list[Run], layout: Shape, wanted: li
 def test_find_keys_takes_more_keys_than_one_group() -> None:
     directory, _ = made_up([[(n, None) for n in range(1000)]], {"entries_per_chunk": 300})
     found = _kernel.find_keys(directory.header, 0, np.arange(0, 2000, 3, dtype=np.uint64), 1, False)
-    assert [(number, place) for number, place, _, _ in matches_in(found)] == [
+    assert [(number, index) for number, index, _, _ in matches_in(found)] == [
         (n, n // 3) for n in range(0, 1000, 3)
     ]
 
@@ -381,12 +381,12 @@ def test_find_equal_equals_brute_force(
         most,
     )
     expected: Found = []
-    for place, sketch in enumerate(wanted):
+    for index, sketch in enumerate(wanted):
         of_key = [d for d in stored if d[3] and d[4] is not None and key((d[3], d[4])) == key(sketch)]
         for _, compared in groupby(of_key, lambda document: document[1]):
             for number, _, _, own, fingerprint in list(compared)[:most]:
                 if (own, fingerprint) == sketch:
-                    expected.append((number, place, NO_VALUE, NO_VALUE))
+                    expected.append((number, index, NO_VALUE, NO_VALUE))
     assert sorted(matches_in(found)) == sorted(expected)
 
 

@@ -27,7 +27,7 @@ KEYS = st.one_of(
 
 
 def rows_of(doc_ids: list[int]) -> list[bytes]:
-    return [MATCH.pack(number, place, place % 7, place % 11) for place, number in enumerate(doc_ids)]
+    return [MATCH.pack(number, index, index % 7, index % 11) for index, number in enumerate(doc_ids)]
 
 
 def found_by_lmdb(txn: ReadTransaction, doc_ids: list[int], keys: dict[int, bytes]) -> tuple[object, ...]:
@@ -88,9 +88,9 @@ def test_record_that_does_not_fit_its_seal_is_left_to_the_library(bit: int, at: 
         address = _kernel.address(pages)
         records, *_ = whole = _kernel.find_records(address, *tree, rows)
         assert whole[1:] == (3, b"".join(map(encode_key, ("one", "two", "three"))))
-        place = pages.find(value)
-        while place >= 0:
-            pages[place + (len(value) - 1) * at] ^= 1 << bit
-            place = pages.find(value)
+        position = pages.find(value)
+        while position >= 0:
+            pages[position + (len(value) - 1) * at] ^= 1 << bit
+            position = pages.find(value)
         found = _kernel.find_records(address, *tree, rows)
         assert found == ([records[0], None, records[2]], 2, encode_key("one") + encode_key("three"))

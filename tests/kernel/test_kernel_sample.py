@@ -52,7 +52,7 @@ def _unmixed(x: int) -> int:
 @given(st.lists(st.integers(-30, 30), max_size=60), limits)
 @example([-1, -2, -3, 0, 1, 2], 1)
 def test_hashes_that_crowd_round_the_limit_are_sampled_as_others(offsets: list[int], one_in: int) -> None:
-    mixed = [(2**64 // one_in + (offset << 26) + place) % 2**64 for place, offset in enumerate(offsets)]
+    mixed = [(2**64 // one_in + (offset << 26) + index) % 2**64 for index, offset in enumerate(offsets)]
     hashes = [_unmixed(x) for x in mixed]
     sample = sample_of_hashes(np.array(hashes, "u8"), one_in)
     assert sample.hashes.tolist() == textbook.sampled_hashes(hashes, one_in)
@@ -68,8 +68,8 @@ def test_samples_of_a_batch_are_those_of_its_documents(
     arrays = [np.array(hashes, "u8") for hashes in documents]
     batch = Samples.of([sample_of_hashes(hashes, fine) for hashes in arrays], coarse)
     order = data.draw(st.permutations(range(len(documents))))
-    for place, taken in zip(order, (batch.taken(order).at(k) for k in range(len(order))), strict=True):
-        expected = sample_of_hashes(arrays[place], coarse)
+    for index, taken in zip(order, (batch.taken(order).at(k) for k in range(len(order))), strict=True):
+        expected = sample_of_hashes(arrays[index], coarse)
         assert taken.hashes.tolist() == expected.hashes.tolist()
         assert (taken.num_shingles, taken.num_sampled, taken.one_in) == (
             expected.num_shingles,
@@ -99,8 +99,8 @@ def test_samples_of_texts_are_those_of_their_shingles(
     sketcher = Sketcher(config)
     batch = sketcher.sketch_many(documents)  # type: ignore[arg-type] # a list of documents
     assert batch.samples is not None
-    for place, hashes in enumerate(expected):
-        sample = batch.samples.at(place)
+    for index, hashes in enumerate(expected):
+        sample = batch.samples.at(index)
         assert sample.hashes.tolist() == textbook.sampled_hashes(hashes, one_in)
         assert sample.num_shingles == len(set(map(textbook.sample_hash, hashes)))
     again = sketcher.sketch_many(list(batch))

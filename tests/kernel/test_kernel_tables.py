@@ -21,7 +21,7 @@ crowded = st.integers(0, 3) | st.integers(2**63, 2**63 + 40) | st.just(2**64 - 1
 
 def keys_found(directory: MadeUp, wanted: list[int]) -> list[tuple[int, int]]:
     found = _kernel.find_keys(directory.header, 0, np.array(wanted, np.uint64), ALL, False)
-    return [(number, place) for number, place, _, _ in matches_in(found)]
+    return [(number, index) for number, index, _, _ in matches_in(found)]
 
 
 def table_of(keys: list[int], **layout: Unpack[Shape]) -> MadeUp:
@@ -52,7 +52,7 @@ def test_every_key_of_a_skewed_table_is_found_and_its_neighbours_are_not(
     directory = table_of(keys, entries_per_chunk=entries_per_chunk)
     stored = set(keys)
     near = sorted({(key + step) % 2**64 for key in keys for step in (-1, 0, 1)})
-    found = {near[place] for _, place in keys_found(directory, near)}
+    found = {near[index] for _, index in keys_found(directory, near)}
     assert found == stored
     assert len(keys_found(directory, sorted(stored))) == len(keys)
 
@@ -72,16 +72,16 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_another_is_flipped(
     expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in wanted}
     damaged = set()
     for entry in [*range(147, 153), *range(336, 342), *range(676, 680)]:
-        chunk, place = divmod(entry, entries_per_chunk)
+        chunk, index = divmod(entry, entries_per_chunk)
         column = directory.arrays[0, 0, chunk, "keys"]
-        column[place] ^= np.uint64(1 << bit)
+        column[index] ^= np.uint64(1 << bit)
         for key in wanted:
             directory.forget_checked()
             try:
                 assert keys_found(directory, [key]) == expected[key], (entry, key)
             except _kernel.Damage as damage:
-                damaged.add(((0, 0, chunk, place // _kernel.TABLE_BLOCK), damage.args))
-        column[place] ^= np.uint64(1 << bit)
+                damaged.add(((0, 0, chunk, index // _kernel.TABLE_BLOCK), damage.args))
+        column[index] ^= np.uint64(1 << bit)
     assert damaged
     assert all(expected == found for expected, found in damaged)
 
@@ -97,16 +97,16 @@ def test_a_key_is_found_or_is_damage_whatever_bit_of_a_fence_is_flipped(bit: int
     expected = {key: [(number, 0) for number, stored in enumerate(keys) if stored == key] for key in wanted}
     damaged = set()
     for where, fences in directory.arrays.items():
-        for place in range(len(fences)) if where[1] == 4 else ():
-            fences[place] ^= np.uint64(1 << bit)
+        for index in range(len(fences)) if where[1] == 4 else ():
+            fences[index] ^= np.uint64(1 << bit)
             for key in wanted:
                 directory.forget_checked()
                 try:
-                    assert keys_found(directory, [key]) == expected[key], (where, place, key)
+                    assert keys_found(directory, [key]) == expected[key], (where, index, key)
                 except _kernel.Damage as damage:
                     damaged.add((where[2], damage.args))
-            fences[place] ^= np.uint64(1 << bit)
-    assert {place for place, _ in damaged} == {where[2] for where in directory.arrays if where[1] == 4}
+            fences[index] ^= np.uint64(1 << bit)
+    assert {index for index, _ in damaged} == {where[2] for where in directory.arrays if where[1] == 4}
     assert all(found == (0, 4, chunk, 0) for chunk, found in damaged)
 
 
@@ -164,11 +164,11 @@ def test_a_filter_has_six_bits_for_each_key(keys: list[int], bits: int, chunks: 
     for chunk in range(chunks):
         words = np.zeros(lines * _kernel.LINE_WORDS, np.uint64)
         added = _kernel.add_to_filter(np.array(keys[taken:], np.uint64), bits, chunk, chunks, words)
-        places = [places_in_filter(key, bits, chunks, lines) for key in keys]
-        assert added == sum(own == chunk for own, _ in places)
+        bits_of_keys = [places_in_filter(key, bits, chunks, lines) for key in keys]
+        assert added == sum(own == chunk for own, _ in bits_of_keys)
         octets = words.view(np.uint8)
         assert {p for p in range(512 * lines) if octets[p >> 3] >> (p & 7) & 1} == {
-            place for own, set_bits in places if own == chunk for place in set_bits
+            bit for own, set_bits in bits_of_keys if own == chunk for bit in set_bits
         }
         taken += added
     assert taken == len(keys)
@@ -198,7 +198,7 @@ def test_a_filter_lets_hardly_any_absent_prefix_through() -> None:
     assert _kernel.add_to_filter(stored, 64, 0, 1, lines) == len(stored)
     bits = np.unpackbits(lines.view(np.uint8), bitorder="little")
     absent = [places_in_filter(int(key), 64, 1, len(lines) // 8)[1] for key in drawn[100_000:]]
-    assert sum(all(bits[place] for place in places) for places in absent) < 1_500
+    assert sum(all(bits[bit] for bit in set_bits) for set_bits in absent) < 1_500
 
 
 @settings(max_examples=100)
@@ -215,17 +215,17 @@ def test_fill_bitmaps_gives_the_bitmap_that_is_set_key_by_key(keys: list[int], b
 def test_a_filter_that_denies_by_damage_is_damage() -> None:
     """What a filter denies nobody looks at again, so its block is verified then."""
     keys = [n << 52 for n in range(0, 4000, 2)]
-    chunk, places = places_in_filter(3998 << 52, 64, 2, 40)
+    chunk, set_bits = places_in_filter(3998 << 52, 64, 2, 40)
     assert chunk == 1
     directory = table_of(keys, filter_bits=64, filter_chunks=2, filter_lines=40)
     assert keys_found(directory, [8 << 52, 9 << 52]) == [(4, 0)]
     directory = table_of(keys, filter_bits=64, filter_chunks=2, filter_lines=40)
-    place = min(places)
-    directory.arrays[0, 2, 1, "keys"][place // 64] ^= np.uint64(1 << place % 64)
+    bit = min(set_bits)
+    directory.arrays[0, 2, 1, "keys"][bit // 64] ^= np.uint64(1 << bit % 64)
     assert keys_found(directory, [8 << 52]) == [(4, 0)]
     with pytest.raises(_kernel.Damage) as raised:
         keys_found(directory, [3998 << 52])
-    assert raised.value.args == (0, 2, 1, place // 64 // _kernel.WORDS_BLOCK)
+    assert raised.value.args == (0, 2, 1, bit // 64 // _kernel.WORDS_BLOCK)
 
 
 def test_a_bitmap_that_denies_by_damage_is_damage() -> None:

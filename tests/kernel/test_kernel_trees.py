@@ -79,10 +79,10 @@ def nodes_of(
             key = key[7::-1] + key[:7:-1]
         if nth > (0 if are_leaves else 1) and not found[-1][0] < key:
             return None
-        place = at + key_bytes
+        offset = at + key_bytes
         if are_leaves and node_flags == BIG_VALUE:
-            place = min(int.from_bytes(data[place : place + 8].tobytes(), "little"), 2**62)
-        found.append((key, key_bytes, value, node_flags, place))
+            offset = min(int.from_bytes(data[offset : offset + 8].tobytes(), "little"), 2**62)
+        found.append((key, key_bytes, value, node_flags, offset))
         filled += whole
     return found if filled == PAGE - upper else None
 
@@ -101,10 +101,10 @@ def read(data: np.ndarray, numbers: list[int], are_leaves: bool, integer_keys: b
     page, rows = nodes["page"][:count].tolist(), nodes["node"][:count].tolist()
     assert page == sorted(page)
     return [
-        [(row[0].ljust(KEY_ROOM, b"\0"), *row[1:]) for row, at in zip(rows, page, strict=True) if at == place]
+        [(row[0].ljust(KEY_ROOM, b"\0"), *row[1:]) for row, at in zip(rows, page, strict=True) if at == index]
         if sound
         else None
-        for place, sound in enumerate(is_sound.tolist())
+        for index, sound in enumerate(is_sound.tolist())
     ]
 
 
@@ -132,8 +132,8 @@ def test_damaged_pages_are_sound_where_plain_python_says_so(
     data = np.frombuffer(made(), dtype=np.uint8).copy()
     wanted = chance.sample(sound_pages(are_leaves), 3)
     for number in wanted:
-        for place, value in damages:
-            field = data[number * PAGE + place :][:2].view("<u2")
+        for offset, value in damages:
+            field = data[number * PAGE + offset :][:2].view("<u2")
             # Half of them small changes, which leave more of a page as it was.
             field[0] = value if chance.random() < 0.5 else (int(field[0]) + value % 5 - 2) % 2**16
         node = number * PAGE + chance.randrange(200, PAGE - 8)
@@ -184,8 +184,8 @@ def test_walk_over_damaged_pages_ends_and_gives_places_in_the_file(chance: rando
         for depth in (0, 1, 2, 3, 40):
             found, _, addresses = find(data, root, depth, bytes(14), 500)
             assert found <= 500
-            places = addresses[:found][addresses[:found] > 0].astype(np.int64) - base
-            assert ((places > 0) & (places < len(data))).all()
+            offsets = addresses[:found][addresses[:found] > 0].astype(np.int64) - base
+            assert ((offsets > 0) & (offsets < len(data))).all()
 
 
 def test_entries_of_sound_pages_are_counted_up_to_a_damaged_one() -> None:

@@ -38,21 +38,21 @@ def paths(tmp_path: Path) -> tuple[Path, Path]:
 
 
 class Target(NamedTuple):
-    """A place of backups, in a folder or in a store."""
+    """Where backups go: a folder, or a store in it."""
 
     kind: str
-    place: Path
+    root: Path
 
     def make(self, path: Path, progress: Callable[[int], object] = lambda _: None) -> BackupReport:
-        place = f"file://{self.place}" if self.kind == "store" else self.place
+        uri = f"file://{self.root}" if self.kind == "store" else self.root
         with simindex.open(path, "r") as index:
-            return index.backup(place, lambda done, _: progress(done))
+            return index.backup(uri, lambda done, _: progress(done))
 
     def content(self) -> Content:
         if self.kind == "folder":
-            return content_of(self.place)
+            return content_of(self.root)
         with tempfile.TemporaryDirectory() as folder:
-            simindex.restore(self.place, folder)
+            simindex.restore(self.root, folder)
             assert not problems_of(folder)
             return content_of(Path(folder))
 
@@ -75,8 +75,8 @@ def test_first_backup_holds_what_the_index_holds(paths: tuple[Path, Path], targe
     assert (report.reused_segments, report.reused_bytes) == (0, 0)
     assert done == sorted(done)
     assert 0 <= report.pinned_seconds <= report.seconds
-    assert [entry.name for entry in target.place.parent.iterdir()] == ["backup"]
-    assert report.path == str(target.place)
+    assert [entry.name for entry in target.root.parent.iterdir()] == ["backup"]
+    assert report.path == str(target.root)
     if target.kind == "folder":
         values = [
             value for (database, _), value in content_of(path).items() if database not in ("main", "meta")
@@ -366,10 +366,10 @@ def test_damaged_value_is_found_and_no_backup_made(
     for where in (target, new):
         with pytest.raises(CorruptIndexError):
             where.make(path)
-        assert not list(where.place.parent.glob(".*"))
+        assert not list(where.root.parent.glob(".*"))
     assert target.content() == before
-    assert not (new.place / "data.mdb").exists()
-    assert not (new.place / "manifest").exists()
+    assert not (new.root / "data.mdb").exists()
+    assert not (new.root / "manifest").exists()
 
 
 def test_lost_record_is_found(paths: tuple[Path, Path]) -> None:

@@ -265,8 +265,8 @@ def test_damaged_or_missing_chunk_is_told_with_segment_table_chunk_and_documents
     )
     store_values(index, [("segments", key, flipped(value, 5))])
     problems = [problem for problem in problems_of(index) if problem.kind == "segment"]
-    places = {(problem.segment, problem.table, problem.chunk, problem.doc_ids) for problem in problems}
-    assert places == {(segment.id, name, 0, (segment.base, segment.base + segment.span))}
+    found = {(problem.segment, problem.table, problem.chunk, problem.doc_ids) for problem in problems}
+    assert found == {(segment.id, name, 0, (segment.base, segment.base + segment.span))}
     assert all(str(problem).count("chunk 0") == 1 for problem in problems)
     store_values(index, [("segments", key, None)])
     for level in ("full", "quick"):

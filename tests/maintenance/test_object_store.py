@@ -16,14 +16,14 @@ KINDS = "folder", "memory", "s3"
 
 
 @pytest.fixture(params=KINDS, scope="module")
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def base_uri(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with store_at(request.param, tmp_path_factory.mktemp("store")) as uri:
         yield uri
 
 
 @pytest.fixture
-def store(place: str, request: pytest.FixtureRequest) -> Objects:
-    return open_store(f"{place}/{request.node.originalname}")
+def store(base_uri: str, request: pytest.FixtureRequest) -> Objects:
+    return open_store(f"{base_uri}/{request.node.originalname}")
 
 
 def test_what_is_put_is_read_whole_and_listed(store: Objects) -> None:
@@ -88,8 +88,8 @@ def test_what_takes_no_files_is_refused(uri: str) -> None:
         open_store(uri)
 
 
-def test_a_bucket_that_is_not_there_is_named(place: str) -> None:
-    if not place.startswith("s3://"):
+def test_a_bucket_that_is_not_there_is_named(base_uri: str) -> None:
+    if not base_uri.startswith("s3://"):
         return
     store: Any = open_store("s3://nowhere-at-all/one")
     with pytest.raises(StoreError, match="s3://nowhere-at-all/one/a"):

@@ -57,13 +57,13 @@ def test_work_that_is_killed_anywhere_leaves_nothing_or_all(root: Path, name: st
     work, target = WORKS[name], root / "new"
     work(root, root / "whole")
     whole = records_of(root / "whole")
-    places = {entry.name for entry in root.iterdir()}
+    before = {entry.name for entry in root.iterdir()}
     seen = list[str]()
     for call in range(200):
         pid, pipe = forked(lambda tell, n=call: killed_at(n, work, root, target, tell))  # type: ignore[misc]
         said = everything_from(pipe)
         os.waitpid(pid, 0)
-        left = {entry.name for entry in root.iterdir()} - places
+        left = {entry.name for entry in root.iterdir()} - before
         if not target.exists():
             assert left <= {f".new.{name.split()[0]}"}
             seen.append("nothing")

@@ -121,8 +121,8 @@ def test_damaged_segment_of_one_value_keeps_what_its_tables_confirm(
     saved = 0
     for turn in range(4):
         damaged = bytearray(data)
-        for place in chance.sample(units, max(1, len(units) // 20)):
-            damaged[place * unit : (place + 1) * unit] = rng.bytes(unit) if turn % 2 else bytes(unit)
+        for index in chance.sample(units, max(1, len(units) // 20)):
+            damaged[index * unit : (index + 1) * unit] = rng.bytes(unit) if turn % 2 else bytes(unit)
         (tmp_path / "i" / "data.mdb").write_bytes(damaged)
         report = repaired_beside(tmp_path / "i")
         after = records_of(tmp_path / "saved")
@@ -140,8 +140,8 @@ def test_flipped_bit_in_a_segment_of_one_value_costs_one_sketch(index: Path) -> 
     key, value = max(
         ((k, v) for name, k, v in stored_values(index) if name == "segments"), key=lambda item: len(item[1])
     )
-    for place in range(0, len(value), len(value) // 5):
-        store_values(index, [("segments", key, flipped(value, place))])
+    for offset in range(0, len(value), len(value) // 5):
+        store_values(index, [("segments", key, flipped(value, offset))])
         report = repaired_beside(index)
         after = records_of(index.parent / "saved")
         assert after.keys() == before.keys()

@@ -83,9 +83,9 @@ def test_the_table_follows_every_change(tmp_path: Path, layout: Layout) -> None:
     with simindex.open(path) as index:
         index.compact()
         index.backup(tmp_path / "backup")
-    for place in (path, tmp_path / "backup"):
-        assert stored(place) == expected(left, 4)
-        assert not problems_of(place)
+    for folder in (path, tmp_path / "backup"):
+        assert stored(folder) == expected(left, 4)
+        assert not problems_of(folder)
 
 
 def test_merged_resketched_and_repaired_indexes_have_the_same_samples(tmp_path: Path) -> None:

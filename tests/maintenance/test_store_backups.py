@@ -51,8 +51,8 @@ def parts_of(store: Path) -> set[str]:
 @pytest.mark.parametrize("kind", ["folder", "memory", "s3"])
 def test_what_is_restored_is_what_was_backed_up(kind: str, paths: tuple[Path, Path, Path]) -> None:
     path, _, restored = paths
-    with store_at(kind, path.parent) as place:
-        uri = f"file://{place}" if kind == "folder" else place
+    with store_at(kind, path.parent) as target:
+        uri = f"file://{target}" if kind == "folder" else target
         with filled(path) as index:
             index.remove_many(range(0, 100, 7))
             index.touch(1, 2, 50)
@@ -64,7 +64,7 @@ def test_what_is_restored_is_what_was_backed_up(kind: str, paths: tuple[Path, Pa
     assert content_of(restored) == content_of(path)
     assert not problems_of(restored)
     assert (report.created, report.documents, report.reused_segments) == (True, 85, 0)
-    assert (report.copied_segments, report.path) == (segments, place)
+    assert (report.copied_segments, report.path) == (segments, target)
     assert (back.documents, back.path) == (85, str(restored))
     assert done == sorted(done)
     assert done[-1] >= report.copied_bytes == back.num_bytes
@@ -280,8 +280,8 @@ def test_a_private_index_stays_private(permissions: int, paths: tuple[Path, Path
     simindex.restore(store, restored)
     simindex.open(restored).close()
     folder = 0o700 | (permissions & 0o040) >> 1 | permissions & 0o040 | (permissions & 0o040) >> 2
-    for place in (store, restored):
-        assert {stat.S_IMODE(one.stat().st_mode) for one in place.rglob("*") if one.is_file()} == {
+    for target in (store, restored):
+        assert {stat.S_IMODE(one.stat().st_mode) for one in target.rglob("*") if one.is_file()} == {
             permissions
         }
     assert (stat.S_IMODE(restored.stat().st_mode) | stat.S_IMODE(store.stat().st_mode)) & ~folder == 0

@@ -38,8 +38,8 @@ def longest(a: list[str], b: list[str]) -> int:
     best, before = 0, [0] * (len(b) + 1)
     for one in a:
         row = [0] * (len(b) + 1)
-        for place, other in enumerate(b):
-            row[place + 1] = before[place] + 1 if one == other else 0
+        for index, other in enumerate(b):
+            row[index + 1] = before[index] + 1 if one == other else 0
         best, before = max(best, *row), row
     return best
 

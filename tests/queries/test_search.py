@@ -118,7 +118,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 def test_query_simhash_of_clustered_fingerprints_equals_brute_force(cluster: Cluster) -> None:
     path, fingerprints = cluster
     rng = np.random.default_rng(SEED + 1)
-    stored = [int(fingerprints[place]) for place in (0, 50_000, 99_999)]
+    stored = [int(fingerprints[number]) for number in (0, 50_000, 99_999)]
     outside = [flipped(stored[0], [63, 40]), flipped(stored[1], [20, 21, 22, 23])]
     any_others = rng.integers(0, 2**64, 3, dtype=np.uint64).tolist()
     with simindex.open(path, "r") as index:
@@ -232,16 +232,16 @@ def test_recall_returns_what_the_estimate_put_below_the_threshold(tmp_path: Path
     """
     pairs = pairs_of_similarity(400, 80, 100, seed=1)
     with simindex.open(tmp_path / "i", "x", Config(simhash=None)) as index:
-        index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
+        index.insert_many((number, stored) for number, (stored, _) in enumerate(pairs))
         if call == "query_key":
-            index.insert_many((1_000 + place, asked) for place, (_, asked) in enumerate(pairs))
+            index.insert_many((1_000 + number, asked) for number, (_, asked) in enumerate(pairs))
 
         def found(recall: float | None) -> list[Matches]:
             asked = [document for _, document in pairs]
             if call == "query_many":
                 return index.query_many(asked, 0.8, recall=recall)
             if call == "query_key":
-                return [index.query_key(1_000 + place, 0.8, recall=recall) for place in range(400)]
+                return [index.query_key(1_000 + number, 0.8, recall=recall) for number in range(400)]
             return [index.query(document, 0.8, recall=recall) for document in asked]
 
         cut, wide = found(None), found(0.99)
@@ -292,7 +292,7 @@ def test_exact_of_long_documents_is_nearer_than_the_estimate_and_cut_by_it(
     pairs, similarity = pairs_of_similarity(1_000, common, 100, seed=1_000 * keep + common), common / 100
     asked = [document for _, document in pairs]
     with simindex.open(tmp_path / "i", "x", Config(simhash=None, keep_shingles=keep)) as index:
-        index.insert_many((place, stored) for place, (stored, _) in enumerate(pairs))
+        index.insert_many((number, stored) for number, (stored, _) in enumerate(pairs))
         by_rows = index.query_many(asked, similarity - 0.3)
         nearer = index.query_many(asked, similarity - 0.3, exact=True)
         cut = index.query_many(asked, similarity, exact=True)

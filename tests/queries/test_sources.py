@@ -63,8 +63,8 @@ def test_other_kind_is_refused_at_insert_and_in_questions(held: Any) -> None:
                 with pytest.raises(ConfigMismatchError, match="their rows mean different things"):
                     call()
     assert list(index) == ["own"]
-    for place, document in enumerate(same):
-        index.insert(place, document)
+    for number, document in enumerate(same):
+        index.insert(number, document)
         assert index.query(document, 1.0)
     index.close()
 

@@ -118,16 +118,16 @@ def changes(draw: st.DrawFn) -> Callable[[Any], Any]:
 def _changed(found: Any, steps: list[int], action: str, value: Any) -> Any:
     if not steps or not isinstance(found, list | dict) or not found:
         return value
-    place = steps[0] % len(found) if isinstance(found, list) else list(found)[steps[0] % len(found)]
+    index = steps[0] % len(found) if isinstance(found, list) else list(found)[steps[0] % len(found)]
     copy = found.copy()
-    if len(steps) > 1 and isinstance(found[place], list | dict):
-        copy[place] = _changed(found[place], steps[1:], action, value)
+    if len(steps) > 1 and isinstance(found[index], list | dict):
+        copy[index] = _changed(found[index], steps[1:], action, value)
     elif action == "delete":
-        del copy[place]
+        del copy[index]
     elif action == "double" and isinstance(copy, list):
-        copy.insert(int(place), copy[place])
+        copy.insert(int(index), copy[index])
     else:
-        copy[place] = value
+        copy[index] = value
     return copy
 
 

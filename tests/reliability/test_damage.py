@@ -162,14 +162,14 @@ def test_damaged_numbers_of_the_sketch_column_hide_nothing(tmp_path: Path) -> No
         index.insert_many(enumerate(texts), batch_size=600)
         index.remove_many(range(0, 600, 9))
         index.compact()
-    place = chunk_key(1, 2 + 2, 0)
+    chunk = chunk_key(1, 2 + 2, 0)
     values = {key: value for name, key, value in stored_values(tmp_path / "i") if name == "segments"}
-    value = values[place]
+    value = values[chunk]
     rows, page_bytes = sketch_page(2)
     assert len(value) > 3 * page_bytes
     doc_ids_at = page_bytes + 24 * rows  # of the second page
     damaged = value[: doc_ids_at + 100] + bytes(400) + value[doc_ids_at + 500 :]
-    store_values(tmp_path / "i", [("segments", place, damaged)])
+    store_values(tmp_path / "i", [("segments", chunk, damaged)])
     with simindex.open(tmp_path / "i", "r") as index:
         outcomes: list[bool | str] = []
         for n, text in enumerate(texts):

@@ -210,12 +210,12 @@ class IndexMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.transaction is None)
     @rule(
         items=st.lists(st.tuples(keys, shingles), min_size=1, max_size=4, unique_by=itemgetter(0)),
-        place=st.integers(0, 3),
+        index=st.integers(0, 3),
         is_left=st.booleans(),
     )
-    def take_back(self, items: Items, place: int, is_left: bool) -> None:
+    def take_back(self, items: Items, index: int, is_left: bool) -> None:
         """A transaction of a few documents of which one is removed again, or one alone is left."""
-        one = items[place % len(items)][0]
+        one = items[index % len(items)][0]
         with self.index.transaction():
             self.index.insert_many(items, on_conflict="replace", workers=1)
             gone = [key for key, _ in items if key != one] if is_left else [one]
@@ -365,12 +365,12 @@ class IndexMachine(RuleBasedStateMachine):
         self.commit()
 
     @precondition(lambda self: self.transaction is None and len(self.model.documents) > 1)
-    @rule(place=st.integers(0, 20), is_removed=st.booleans(), batch_size=st.integers(1, 5))
-    def age_beside_one_that_leaves(self, place: int, is_removed: bool, batch_size: int) -> None:
+    @rule(index=st.integers(0, 20), is_removed=st.booleans(), batch_size=st.integers(1, 5))
+    def age_beside_one_that_leaves(self, index: int, is_removed: bool, batch_size: int) -> None:
         """Of two neighbours that are touched together one is touched again, or removed; then all expires,
         first what is older than the touch of both, then what is no younger."""
         order = list(self.index)
-        two = order[place % (len(order) - 1) :][:2]
+        two = order[index % (len(order) - 1) :][:2]
         self.time_passes(5)
         self.touch(two)
         both = self.clock
@@ -479,11 +479,11 @@ class IndexMachine(RuleBasedStateMachine):
     def require_groups(self, pairs: Iterable[frozenset[Key]], how: dict[str, Any]) -> None:
         """Components, stars, and the clusters of single documents, are those of the textbook."""
         order = list(self.reader)
-        place_of = {key: place for place, key in enumerate(order)}
-        linked = [(place_of[a], place_of[b]) for a, b in map(tuple, pairs)]
-        components = [[order[place] for place in group] for group in textbook.components(linked)]
+        index_of_key = {key: index for index, key in enumerate(order)}
+        linked = [(index_of_key[a], index_of_key[b]) for a, b in map(tuple, pairs)]
+        components = [[order[index] for index in group] for group in textbook.components(linked)]
         assert list(map(list, self.reader.clusters(**how))) == components
-        stars = {frozenset(order[place] for place in group) for group in textbook.stars(linked)}
+        stars = {frozenset(order[index] for index in group) for group in textbook.stars(linked)}
         found = {frozenset(cluster) for cluster in self.reader.clusters(linkage="star", **how)}
         assert found == {star for star in stars if len(star) > 1}
         for group in components[:2]:

@@ -46,8 +46,8 @@ def found_after(tmp_path: Path, calls: str, kept: str) -> set[str]:
         disk = Disk("/r", False)
         disk.play(Entry(faults.OPEN, faults.IS_CREATED, 7, 0, b"/r/f", b""))
         disk.play(Entry(faults.SYNC, faults.IS_FOLDER, 1, 0, b"/r", b""))
-        for place, call in enumerate(calls):
-            data = str(place).encode() * 1024
+        for index, call in enumerate(calls):
+            data = str(index).encode() * 1024
             entry = {
                 "w": Entry(faults.WRITE, 0, 7, 0, data, b""),
                 "d": Entry(faults.WRITE, faults.IS_DURABLE, 7, 0, data, b""),

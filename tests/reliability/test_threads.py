@@ -18,7 +18,7 @@ from simindex import ClosedError, Index, _kernel
 def test_pinned_handle_is_refreshed_and_closed_under_the_calls_of_other_threads(tmp_path: Path) -> None:
     """Each call is of one snapshot, whatever is written meanwhile, and the end is a ClosedError."""
     path = tmp_path / "i"
-    documents = [document("stays", place) for place in range(60)]
+    documents = [document("stays", position) for position in range(60)]
     with simindex.open(path, "x", SMALL, layout=TINY_LAYOUT) as index:
         index.insert_many(batch("stays", size=60))
         for _ in range(3):
@@ -30,7 +30,7 @@ def test_pinned_handle_is_refreshed_and_closed_under_the_calls_of_other_threads(
                     while True:
                         found = pinned.query_many(documents, 0.9)
                         assert [[m.key for m in matches] for matches in found] == [
-                            [label("stays", place)] for place in range(60)
+                            [label("stays", position)] for position in range(60)
                         ]
                         assert len(pinned) in (60, 90)
 
@@ -56,7 +56,7 @@ def test_close_lets_the_queries_of_other_threads_come_to_their_end(tmp_path: Pat
         started = threading.Barrier(4)
 
         def query(index: Index = index, started: threading.Barrier = started, round_: int = round_) -> None:
-            documents = [document(round_, place) for place in range(200)]
+            documents = [document(round_, number) for number in range(200)]
             started.wait(20)
             with contextlib.suppress(ClosedError):
                 while all(index.query_many(documents, 0.5)):

@@ -59,7 +59,7 @@ def asked_of(pinned: PinnedTables, threshold: float, by: Any, count: int) -> Wal
 def pairs_by_range(partitions: list[PinnedTables], walk_plan: WalkPlan) -> list[tuple[int, int, int, int]]:
     """All rows, range by range."""
     source = MergedTables(partitions)
-    ranges = (walk_range(walk_plan, source, place, 1 << 20) for place in range(walk_plan.count))
+    ranges = (walk_range(walk_plan, source, index, 1 << 20) for index in range(walk_plan.count))
     return [row for found in chain.from_iterable(ranges) for row in found.pairs.tolist()]
 
 
@@ -97,7 +97,7 @@ def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
 ) -> None:
     config = Config(num_perm=32, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
     items = list(enumerate(contents))
-    parts = [items[place::num_partitions] for place in range(num_partitions)]
+    parts = [items[index::num_partitions] for index in range(num_partitions)]
     with partitioned(parts, config, layout, removed) as partitions:
         rows = pairs_by_range(partitions, asked_of(partitions[0], threshold, by, count))
         keys = keys_of(partitions)
@@ -161,7 +161,7 @@ def test_slices_of_a_table_are_the_table(
 
         whole = entries(0, EVERY_KEY, 1_000)
         assert whole == sorted(whole)
-        bounds = [bounds_of(place, count, 24) for place in range(count)]
+        bounds = [bounds_of(index, count, 24) for index in range(count)]
         assert [first for first, _ in bounds] == [0, *(end for _, end in bounds[:-1])]
         assert bounds[-1][1] == EVERY_KEY
         assert [entry for bound in bounds for entry in entries(*bound, capacity)] == whole

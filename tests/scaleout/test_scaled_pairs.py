@@ -175,7 +175,7 @@ def changes_of(seed: int, share: float) -> Iterator[tuple[str, list[Any]]]:
     random, texts, live = Random(seed), dict[int, str](), list[int]()
     shared = [" ".join(f"s{template}w{number}" for number in range(30)) for template in range(2)]
     own = [
-        [f"{random.choice('abcdefghij')}{place}" for place in range(random.randint(1, 3))] for _ in range(90)
+        [f"{random.choice('abcdefghij')}{index}" for index in range(random.randint(1, 3))] for _ in range(90)
     ]
     pages = [" ".join([shared[random.random() < 0.2], *words]) for words in own]
     for _ in range(14):

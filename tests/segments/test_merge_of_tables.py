@@ -14,7 +14,7 @@ from simindex.errors import CorruptIndexError
 from simindex.format.layout import Geometry
 from simindex.format.seals import SEAL_BYTES, seal
 from simindex.segments.build import SegmentData, segment_puts
-from simindex.segments.directory import Places, Segment
+from simindex.segments.directory import ChunkAddresses, Segment
 from simindex.segments.merge import Merge
 from simindex.storage.page_file import MappedFile
 
@@ -33,7 +33,7 @@ class Recorder:
         self.sizes: dict[int, int] = {}
         self.names = {
             int(address): number
-            for number, address in enumerate(a for s in segments for a in places(s).addresses)
+            for number, address in enumerate(a for s in segments for a in chunk_addresses(s).addresses)
         }
 
     def _missing(self, address: int, size: int) -> int:
@@ -55,9 +55,9 @@ class Recorder:
         return Counter(number for kind, number in self.events if kind == event)
 
 
-def places(segment: Segment) -> Places:
-    assert segment.places is not None
-    return segment.places
+def chunk_addresses(segment: Segment) -> ChunkAddresses:
+    assert segment.chunk_addresses is not None
+    return segment.chunk_addresses
 
 
 def sources() -> list[Segment]:
@@ -67,7 +67,7 @@ def sources() -> list[Segment]:
     for number in range(3):
         keys = np.sort(np.random.default_rng(number).integers(0, 2**64, ROWS, np.uint64)).tolist()
         found.append(load(GEOMETRY, number, table_only(number * ROWS, keys)))
-        assert places(found[-1]).firsts.tolist() == [0, 4, 4, 4, 5, 6], "keys; fences; a filter"
+        assert chunk_addresses(found[-1]).firsts.tolist() == [0, 4, 4, 4, 5, 6], "keys; fences; a filter"
     return found
 
 

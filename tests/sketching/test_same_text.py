@@ -48,7 +48,7 @@ def changed(text: str) -> dict[str, str]:
     found["full width"] = "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
     found["ligatures"] = ligated(text)
     for sign in UNSEEN:
-        parts = (f"{char}{sign}" if place % 3 == 1 else char for place, char in enumerate(text))
+        parts = (f"{char}{sign}" if index % 3 == 1 else char for index, char in enumerate(text))
         found[f"U+{ord(sign):04X} in words"] = "".join(parts)
     return found
 

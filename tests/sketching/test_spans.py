@@ -45,14 +45,14 @@ def words_by_the_textbook(text: str) -> list[tuple[int, int]]:
     selector behind one of these does."""
     found: list[tuple[int, int]] = []
     folded, known, goes_on = "", list[str](), False
-    for place, char in enumerate(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")):
+    for index, char in enumerate(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")):
         folded += char.casefold()
         words = textbook.words(folded)
         if char not in "\ufe0e\ufe0f":
             goes_on = words != known
         if goes_on and found and (words[: len(known)] != known or words == known):
-            found[-1] = found[-1][0], place + 1
-        found += [(place, place + 1)] * (len(words) - len(known))
+            found[-1] = found[-1][0], index + 1
+        found += [(index, index + 1)] * (len(words) - len(known))
         known = words
     return found
 

@@ -121,10 +121,10 @@ def test_pages_of_a_level_are_asked_for_together(
     addresses: list[int] = []
     ask = _kernel.ask_for_pages
 
-    def seen(places: np.ndarray) -> None:
-        batch_lengths.append(len(places))
-        addresses.extend(places.tolist())
-        ask(places)
+    def seen(pages: np.ndarray) -> None:
+        batch_lengths.append(len(pages))
+        addresses.extend(pages.tolist())
+        ask(pages)
 
     monkeypatch.setattr(_kernel, "ask_for_pages", seen)
     simindex.open(made.path, "r").close()

@@ -1,4 +1,4 @@
-"""Places of large values, against what py-lmdb hands out."""
+"""Addresses of large values, against what py-lmdb hands out."""
 
 import ctypes
 import gc
@@ -53,8 +53,8 @@ def test_values_of_neighbouring_keys_are_where_each_is(
                 assert length == sizes[key]
                 assert ctypes.string_at(int(address), length) == bytes([key[0]]) * length
                 is_large = int(address) in range(page_map.base, page_map.base + num_pages * page_bytes)
-                place = _kernel.address(cast("memoryview", reading.get(key))) if length else 0
-                assert not is_large or int(address) == place
+                start = _kernel.address(cast("memoryview", reading.get(key))) if length else 0
+                assert not is_large or int(address) == start
             assert page_map.values(tree, first[:4], 1, num_pages) is None  # keys of another length
 
 
@@ -122,14 +122,14 @@ def test_descriptor_of_the_mapped_file_is_open_as_long_as_somebody_has_it(tmp_pa
     with simindex.open(made(tmp_path / "i"), "a") as index:
         index.query(TEXTS[5], 0.9)
         last, mapped = snapshot_of(index)
-        base, _, descriptor = mapped.place
+        base, _, descriptor = mapped.mapping
         assert os.pread(descriptor, 4096, 0) == ctypes.string_at(base, 4096)
         assert os.fstat(descriptor).st_ino == (tmp_path / "i" / "data.mdb").stat().st_ino
         index.compact()
         assert [m.key for m in index.query(TEXTS[5], 0.9)] == [5]
         _, now = snapshot_of(index)
         assert now is not mapped
-        assert os.fstat(now.place[2]).st_ino == os.stat(data_file(tmp_path / "i")).st_ino
+        assert os.fstat(now.mapping[2]).st_ino == os.stat(data_file(tmp_path / "i")).st_ino
         assert os.fstat(descriptor).st_nlink == 0
         del last, mapped
         gc.collect()
@@ -173,14 +173,14 @@ def test_warm_reads_filters_fences_and_bitmaps_and_nothing_else(
     monkeypatch.setattr(_kernel, "missing_pages", lambda *_: 1)
     with simindex.open(path, "r", warm=True) as index:
         last, mapped = snapshot_of(index)
-        base, num_bytes, _ = mapped.place
+        base, num_bytes, _ = mapped.mapping
         expected = []
         for segment in last.segments.values():
-            assert segment.places is not None
-            at = int(segment.places.firsts[last.directory.geometry.count + 1])
-            lengths = segment.places.sizes.tolist()[at:]
-            expected += list(zip(segment.places.addresses.tolist()[at:], lengths, strict=True))
-        stored = [(place - base, length) for place, length in expected if 0 <= place - base < num_bytes]
+            assert segment.chunk_addresses is not None
+            at = int(segment.chunk_addresses.firsts[last.directory.geometry.count + 1])
+            lengths = segment.chunk_addresses.sizes.tolist()[at:]
+            expected += list(zip(segment.chunk_addresses.addresses.tolist()[at:], lengths, strict=True))
+        stored = [(address - base, length) for address, length in expected if 0 <= address - base < num_bytes]
         assert read == sorted(stored)
         assert len(read) > len(last.segments)
         assert [match.key for match in index.query(TEXTS[5], 0.9)] == [5]

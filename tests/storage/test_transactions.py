@@ -67,8 +67,8 @@ def test_walk_says_that_a_page_on_its_way_is_damaged(tmp_path: Path, damage: str
     elif damage == "another leaf":
         lmdb_pages.swap(data, damaged, leaves[-1])
     else:
-        place = data.index(b"0600", damaged * PAGE) + 4  # of the number of its first page
-        data[place : place + 8] = (1 << 40).to_bytes(8, "little")
+        offset = data.index(b"0600", damaged * PAGE) + 4  # of the number of its first page
+        data[offset : offset + 8] = (1 << 40).to_bytes(8, "little")
     (tmp_path / "i" / "data.mdb").write_bytes(data)
     first = b"0600" if damage == "a value behind the end" else names[damaged][0]
 

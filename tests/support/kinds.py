@@ -115,11 +115,11 @@ def make(kind: Kind, folder: Path) -> str:
         put("z", _content(kind.format, TEXTS[2:4], "none", first=2))
         return "in" if kind.format == "folder" else "in/*"
     if kind.format in ("txt", "folder"):
-        for place, content in enumerate(_texts(trouble)):
+        for index, content in enumerate(_texts(trouble)):
             if content is None:
-                os.symlink("nowhere", below / f"{'abcdefg'[place]}.txt")
+                os.symlink("nowhere", below / f"{'abcdefg'[index]}.txt")
             else:
-                put("abcdefg"[place], content)
+                put("abcdefg"[index], content)
         return "in" if kind.format == "folder" else "in/*"
     if trouble.endswith("and a good file"):
         put("z", _content(kind.format, TEXTS[4:6], "none", first=4))
@@ -268,12 +268,12 @@ def _unpacked(path: str, packing: str) -> tuple[bytes, bool]:
     return unpacker.decompress(content), unpacker.eof
 
 
-def _take(found: Read, place: str, row: Any) -> None:
+def _take(found: Read, origin: str, row: Any) -> None:
     """Take a row of JSON, Parquet or a table, where it is one."""
     if isinstance(row, dict) and isinstance(row.get("id"), str) and isinstance(row.get("text"), str):
         found.rows.append((row["id"], row["text"]))
     else:
-        found.bad.append(place)
+        found.bad.append(origin)
 
 
 def _read_jsonl(path: str, content: bytes, is_whole: bool, found: Read) -> None:

@@ -256,10 +256,10 @@ class Browser:
                 self.problems.append(url)
         return found
 
-    def open(self, path: Path, place: str = "") -> None:
+    def open(self, path: Path, fragment: str = "") -> None:
         """Open a file, and wait until its script is done."""
         self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=f"{path.as_uri()}#{place}")
+        self.call("Page.navigate", url=f"{path.as_uri()}#{fragment}")
         self.wait("document.documentElement?.dataset.ready === 'yes'")
 
     def value(self, expression: str) -> Any:
@@ -280,9 +280,9 @@ class Browser:
         """Click into the middle of the first element that a selector finds."""
         self.value(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
         box = self.value(f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().toJSON()")
-        place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        position = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
+            self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **position)
 
     def press(self, key: str) -> None:
         """Press and release a key."""

@@ -86,8 +86,8 @@ def nodes(content: bytes) -> list[tuple[bytes, int, bytes]]:
     """(key, the node's number, value) of a page's nodes; in a branch the number is of the child page."""
     _, _, flags, lower, _ = _HEADER.unpack_from(content)
     found = []
-    for place in range((lower - _HEADER.size) // 2):
-        (at,) = struct.unpack_from("<H", content, _HEADER.size + 2 * place)
+    for index in range((lower - _HEADER.size) // 2):
+        (at,) = struct.unpack_from("<H", content, _HEADER.size + 2 * index)
         low, high, node_flags, key_bytes = _NODE.unpack_from(content, at)
         key = content[at + _NODE.size : at + _NODE.size + key_bytes]
         value = content[at + _NODE.size + key_bytes :][: low | high << 16] if flags & LEAF else b""

@@ -176,7 +176,7 @@ def document(*name: object) -> list[str]:
 
 def batch(*name: object, size: int = BATCH) -> list[tuple[Any, list[str]]]:
     """(key, document) of each document of a batch."""
-    return [(label(*name, place), document(*name, place)) for place in range(size)]
+    return [(label(*name, index), document(*name, index)) for index in range(size)]
 
 
 def assert_holds(index: Index, documents: Held) -> None:

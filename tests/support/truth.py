@@ -166,8 +166,8 @@ def pairs_of_similarity(
 ) -> list[tuple[list[str], list[str]]]:
     """Pairs of sets of shingles whose exact similarity is common / union; all shingles are new."""
     pairs = []
-    for place in range(count):
-        shingles = [f"{seed} {place} {number}" for number in range(union)]
+    for index in range(count):
+        shingles = [f"{seed} {index} {number}" for number in range(union)]
         middle = common + (union - common) // 2
         pairs.append((shingles[:middle], shingles[:common] + shingles[middle:]))
     return pairs
@@ -247,12 +247,12 @@ def document(start: int) -> frozenset[int]:
 
 
 @contextmanager
-def index_of(config: Config, places: list[int], removed: set[int], batch_size: int) -> Iterator[Index]:
+def index_of(config: Config, begins: list[int], removed: set[int], batch_size: int) -> Iterator[Index]:
     """An index of documents that begin at these places, numbered as keys, without those that are removed."""
     with tempfile.TemporaryDirectory() as folder, simindex.open(folder + "/i", "x", config) as index:
-        rows = [(key, document(place)) for key, place in enumerate(places)]
+        rows = [(key, document(begin)) for key, begin in enumerate(begins)]
         index.insert_many(rows, batch_size=batch_size, workers=1)
-        index.remove_many(key for key in removed if key < len(places))
+        index.remove_many(key for key in removed if key < len(begins))
         yield index
 
 

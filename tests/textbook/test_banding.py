@@ -32,13 +32,13 @@ def test_textbook_band_words_share_eight_bits_for_every_first_row_that_agrees(
     st.booleans(),
 )
 def test_textbook_prefix_is_shared_up_to_the_bit_that_differs(
-    rows: list[int], prefix_bits: int, place: int, is_second: bool
+    rows: list[int], prefix_bits: int, bit: int, is_second: bool
 ) -> None:
     """In one of two bands one bit is different, in the other the first."""
     others = list(rows)
     others[0 if is_second else 8] ^= 128
-    others[8 * is_second + place // 8] ^= 128 >> place % 8
-    assert textbook.shares_prefix(rows, others, prefix_bits) == (place >= prefix_bits)
+    others[8 * is_second + bit // 8] ^= 128 >> bit % 8
+    assert textbook.shares_prefix(rows, others, prefix_bits) == (bit >= prefix_bits)
     assert textbook.shares_prefix(rows, rows, prefix_bits)
 
 

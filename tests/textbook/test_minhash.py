@@ -103,7 +103,7 @@ def test_textbook_boolean_matrices_are_those_of_seeds_003_and_004() -> None:
 
 
 @pytest.mark.parametrize(
-    ("places", "signatures"),
+    ("ranks", "signatures"),
     [
         # Seeds 000 and 004; the signature matrix is printed.
         (["2376154", "4213675", "3472615"], [[2, 1, 2, 1], [2, 1, 4, 1], [1, 2, 1, 2]]),
@@ -112,10 +112,10 @@ def test_textbook_boolean_matrices_are_those_of_seeds_003_and_004() -> None:
     ],
 )
 def test_textbook_permutation_signatures_are_those_of_seeds_000_003_and_004(
-    places: list[str], signatures: list[list[int]]
+    ranks: list[str], signatures: list[list[int]]
 ) -> None:
     seven = matrix(SEVEN_ROWS)
-    found = [textbook.permutation_minhash(seven, [int(place) for place in row]) for row in places]
+    found = [textbook.permutation_minhash(seven, [int(rank) for rank in row]) for row in ranks]
     assert found == signatures
     documents = list(zip(*found, strict=True))
     for a, b, columns, rows in ((0, 2, 0.75, 0.67), (1, 3, 0.75, 1.0), (0, 1, 0, 0), (2, 3, 0, 0)):
@@ -125,8 +125,8 @@ def test_textbook_permutation_signatures_are_those_of_seeds_000_003_and_004(
 
 def test_textbook_first_rows_are_the_stored_row_indexes_of_seed_004() -> None:
     printed = [[1, 5, 1, 5], [2, 3, 1, 3], [6, 4, 6, 4]]
-    for places, indexes in zip(["2376154", "4213675", "3472615"], printed, strict=True):
-        order = sorted(range(7), key=places.__getitem__)
+    for ranks, indexes in zip(["2376154", "4213675", "3472615"], printed, strict=True):
+        order = sorted(range(7), key=ranks.__getitem__)
         assert [row + 1 for row in found_rows(SEVEN_ROWS, order)] == indexes
 
 
@@ -185,7 +185,7 @@ def test_textbook_slots_of_four_columns_are_those_of_seeds_003_and_004() -> None
 
 def test_textbook_minhash_agrees_in_exactly_the_jaccard_share_of_all_permutations() -> None:
     five = matrix(FIVE_ROWS)
-    signatures = [textbook.permutation_minhash(five, places) for places in permutations(range(5))]
+    signatures = [textbook.permutation_minhash(five, ranks) for ranks in permutations(range(5))]
     sets = textbook.columns(five)
     for a, b in combinations(range(4), 2):
         agreeing = sum(signature[a] == signature[b] for signature in signatures)
@@ -195,11 +195,11 @@ def test_textbook_minhash_agrees_in_exactly_the_jaccard_share_of_all_permutation
 @given(st.data())
 def test_textbook_row_hashing_by_a_permutation_equals_the_permutation(data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=1, max_size=8))
-    places = data.draw(st.permutations(range(len(rows))))
-    *_, [slots] = textbook.row_hashing(rows, [places.__getitem__])
-    assert slots == textbook.permutation_minhash(rows, places)
-    order = sorted(range(len(rows)), key=places.__getitem__)
-    assert slots == [math.inf if row is None else places[row] for row in textbook.first_rows(rows, order)]
+    ranks = data.draw(st.permutations(range(len(rows))))
+    *_, [slots] = textbook.row_hashing(rows, [ranks.__getitem__])
+    assert slots == textbook.permutation_minhash(rows, ranks)
+    order = sorted(range(len(rows)), key=ranks.__getitem__)
+    assert slots == [math.inf if row is None else ranks[row] for row in textbook.first_rows(rows, order)]
 
 
 # --- Signatures of the contract ---

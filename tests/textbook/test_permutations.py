@@ -74,7 +74,7 @@ def test_textbook_permutation_tables_equal_brute_force(
 ) -> None:
     query = data.draw(st.integers(0, 2**bits - 1))
     flips = st.sets(st.integers(0, bits - 1), max_size=max_distance + 2)
-    near_query = flips.map(lambda places: query ^ sum(1 << place for place in places))
+    near_query = flips.map(lambda chosen: query ^ sum(1 << bit for bit in chosen))
     fingerprints = data.draw(st.lists(near_query | st.integers(0, 2**bits - 1), max_size=20))
     tables = textbook.PermutationTables(fingerprints, max_distance + more_blocks, max_distance, bits)
     distances = sorted(zip((textbook.hamming(query, f) for f in fingerprints), count(), strict=False))

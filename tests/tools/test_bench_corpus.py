@@ -13,7 +13,7 @@ NUM_DOCUMENTS = 4_000
 @functools.cache
 def shingles(text: str) -> set[tuple[str, ...]]:
     words = re.findall(r"\w+", text.lower())
-    return {tuple(words[place : place + 3]) for place in range(len(words) - 2)}
+    return {tuple(words[index : index + 3]) for index in range(len(words) - 2)}
 
 
 def similarity(one: str, other: str) -> float:

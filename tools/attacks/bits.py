@@ -240,11 +240,11 @@ _SET_BY: dict[tuple[int, int, int], list[tuple[int, frozenset[int]]]] = {}
 
 def try_bit(target: Target, at: int, chance: random.Random, with_merges: bool) -> Iterator[str]:
     """Flip one bit, ask, merge, and yield what comes of each."""
-    place, byte = 0, at // 8
-    while byte >= len(target.values[place][1]):
-        byte -= len(target.values[place][1])
-        place += 1
-    key, value = target.values[place]
+    index, byte = 0, at // 8
+    while byte >= len(target.values[index][1]):
+        byte -= len(target.values[index][1])
+        index += 1
+    key, value = target.values[index]
     value[byte] ^= 1 << at % 8
     asked = documents_near(target.data, key, value, byte)
     for number in [*chance.sample(asked, min(len(asked), 12)), *chance.sample(range(DOCUMENTS), 3)]:
@@ -273,9 +273,9 @@ def try_bits(
     """Try bits from the place on that `at` holds, and keep that up to date for who waits."""
     target, counts, bad = Target.make(seed), Counter[str](), dict[str, list[int]]()
     begin = int.from_bytes(at[:8], "little")
-    for place in range(begin, len(bits)):
-        at[:8] = place.to_bytes(8, "little")
-        bit = bits[place]
+    for index in range(begin, len(bits)):
+        at[:8] = index.to_bytes(8, "little")
+        bit = bits[index]
         found = Counter(try_bit(target, bit, random.Random(f"{seed} {bit}"), bit % merge_every == 0))
         counts += found
         for outcome in (UNTYPED, WRONG):

@@ -35,12 +35,12 @@ Told = tuple[Counter[str], list[str]]
 """What was done, how often; and what was wrong."""
 
 
-def _document(thread: int, generation: int, place: int) -> list[str]:
-    return [f"{thread} {generation} {place} {letter}" for letter in "abcde"]
+def _document(thread: int, generation: int, index: int) -> list[str]:
+    return [f"{thread} {generation} {index} {letter}" for letter in "abcde"]
 
 
-def _key(thread: int, generation: int, place: int) -> str:
-    return f"{thread} {generation} {place}"
+def _key(thread: int, generation: int, index: int) -> str:
+    return f"{thread} {generation} {index}"
 
 
 def crowd(folder: Path, seed: int, seconds: float) -> Told:
@@ -72,7 +72,7 @@ def _make(path: Path) -> None:
 
 
 def _rows(thread: int, generation: int) -> list[tuple[str, list[str]]]:
-    return [(_key(thread, generation, place), _document(thread, generation, place)) for place in range(_SIZE)]
+    return [(_key(thread, generation, index), _document(thread, generation, index)) for index in range(_SIZE)]
 
 
 def _until(end: float) -> Iterator[None]:
@@ -95,7 +95,7 @@ def _write(path: Path, seed: int, end: float) -> Told:
         works += [partial(_watch, index, seed + n, end, done, wrong) for n in range(QUERIERS)]
         _in_threads(works, wrong)
         found = set(index)
-        expected = {_key(t, generations[t], place) for t in range(WRITERS) for place in range(_SIZE)}
+        expected = {_key(t, generations[t], number) for t in range(WRITERS) for number in range(_SIZE)}
         if found != expected:
             wrong.append(
                 f"at the end {len(found ^ expected)} documents are wrong: {sorted(found ^ expected)[:3]}"
@@ -113,7 +113,7 @@ def _replace_generations(
     for _ in _until(end):
         old = generations[thread]
         with index.transaction():
-            index.remove_many([_key(thread, old, place) for place in range(_SIZE)])
+            index.remove_many([_key(thread, old, number) for number in range(_SIZE)])
             index.insert_many(_rows(thread, old + 1), workers=1)
         generations[thread] += 1
         done["transactions"] += 1
@@ -161,9 +161,9 @@ def _looked(
     thread = chance.randrange(WRITERS)
     at = seen.get(thread, 0)
     # One call, one snapshot: all of a generation is found, or nothing of it.
-    answers = index.query_many([_document(thread, at, place) for place in range(_SIZE)], 0.9)
+    answers = index.query_many([_document(thread, at, number) for number in range(_SIZE)], 0.9)
     keys = [[match.key for match in matches] for matches in answers]
-    if keys not in ([[]] * _SIZE, [[_key(thread, at, place)] for place in range(_SIZE)]):
+    if keys not in ([[]] * _SIZE, [[_key(thread, at, number)] for number in range(_SIZE)]):
         wrong.append(f"a part of a generation: {keys}")
     done["queries"] += _SIZE
     if chance.random() < 0.3:
@@ -203,9 +203,9 @@ def _read(path: Path, seed: int, end: float) -> Told:
             generations = _generations_of(index)
             seen.append(generations)
             for thread, generation in generations.items():
-                place = chance.randrange(_SIZE)
-                found = [match.key for match in index.query(_document(thread, generation, place), 0.9)]
-                if found != [_key(thread, generation, place)]:
+                number = chance.randrange(_SIZE)
+                found = [match.key for match in index.query(_document(thread, generation, number), 0.9)]
+                if found != [_key(thread, generation, number)]:
                     wrong.append(f"thread {thread}: of generation {generation} is found {found}")
 
     def pin() -> None:

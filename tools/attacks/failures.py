@@ -121,13 +121,13 @@ def _part(folder: Path, seed: int, mode: str, part: int, wanted: int | None) -> 
     for step in islice(steps, 8):  # something to work on
         _run(trial.index, step)
         state = step.after
-    for place, step in enumerate(islice(steps, PART)):
+    for index, step in enumerate(islice(steps, PART)):
         trial.keep()
-        wanted_here = None if wanted is None else -(-(wanted - len(found)) // (PART - place))
+        wanted_here = None if wanted is None else -(-(wanted - len(found)) // (PART - index))
         for number in count(1) if wanted_here is None else _some(chance, mode, wanted_here):
             failure, is_over = _try(trial, state, step, mode, number, chance)
             if failure is not None:
-                found.append(failure._replace(part=part, step=place))
+                found.append(failure._replace(part=part, step=index))
             if is_over and wanted_here is None:
                 break
         trial.put_back()
@@ -203,7 +203,7 @@ def _weapon(
     return "an allocation", partial(_testcapi.set_nomemory, number, number + 1), disarm_python
 
 
-def _place(error: BaseException) -> str:
+def _where(error: BaseException) -> str:
     """Return where an error was raised."""
     frames = [
         f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
@@ -217,7 +217,7 @@ def _judged(trial: _Trial, before: State, step: Step, error: BaseException | Non
     # NumPy returns no result and sets no exception where some of its small buffers have no room.
     is_numpys = isinstance(error, SystemError) and re.search("without (setting an )?exception", str(error))
     if error is not None and not (isinstance(error, SimIndexError | MemoryError | OSError) or is_numpys):
-        return UNTYPED, f"{told} {_place(error)}", False
+        return UNTYPED, f"{told} {_where(error)}", False
     is_closed = False
     try:
         try:
@@ -230,7 +230,7 @@ def _judged(trial: _Trial, before: State, step: Step, error: BaseException | Non
     except script.WrongError as wrong:
         return WRONG, f"{told}; {wrong}", False
     except Exception as dead:
-        return UNTYPED, f"{told}; the handle is dead: {type(dead).__name__}: {dead} {_place(dead)}", False
+        return UNTYPED, f"{told}; the handle is dead: {type(dead).__name__}: {dead} {_where(dead)}", False
     if error is None and found != step.after:
         return WRONG, f"{told}; {script.difference(step.after, found)}", False
     if not script.is_between(before, step, found):

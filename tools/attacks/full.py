@@ -54,32 +54,32 @@ def fill_many(folder: Path, seed: int, steps: int, only: int | None = None) -> t
     what = "a tmpfs" if _can_mount(folder) else "RLIMIT_FSIZE"
     found: list[Full] = []
     for part in range((steps + PART - 1) // PART) if only is None else [only]:
-        place = folder / f"disk{part}"
-        place.mkdir()
-        end, result = run_child(partial(_part, place, seed, part, what == "a tmpfs"), _SECONDS)
+        disk = folder / f"disk{part}"
+        disk.mkdir()
+        end, result = run_child(partial(_part, disk, seed, part, what == "a tmpfs"), _SECONDS)
         found += result if end is None else [Full(part, 0, "", 0, end, str(result))]
     return what, found
 
 
-def _mount(place: Path) -> None:
+def _mount(disk: Path) -> None:
     """Mount a tmpfs that this process and its children alone see."""
     libc = ctypes.CDLL(None, use_errno=True)
     options = f"size={_DISK_BYTES}".encode()
     if (
         libc.unshare(_NEWNS)
         or libc.mount(None, b"/", None, _PRIVATE, None)
-        or libc.mount(b"none", os.fsencode(place), b"tmpfs", 0, options)
+        or libc.mount(b"none", os.fsencode(disk), b"tmpfs", 0, options)
     ):
         raise OSError(ctypes.get_errno(), "a tmpfs cannot be mounted")
 
 
 def _can_mount(folder: Path) -> bool:
-    place = folder / "mounted"
-    place.mkdir()
+    disk = folder / "mounted"
+    disk.mkdir()
 
     def mounted() -> bool:
         try:
-            _mount(place)
+            _mount(disk)
         except OSError:
             return False
         return True
@@ -88,10 +88,10 @@ def _can_mount(folder: Path) -> bool:
 
 
 @contextmanager
-def _filled(place: Path, room: int) -> Iterator[None]:
+def _filled(root: Path, room: int) -> Iterator[None]:
     """Leave so much room on a file system."""
-    filler = place / "filler"
-    disk = os.statvfs(place)
+    filler = root / "filler"
+    disk = os.statvfs(root)
     with open(filler, "wb") as file:
         if (size := disk.f_bavail * disk.f_frsize - room) > 0:
             os.posix_fallocate(file.fileno(), 0, size)
@@ -113,11 +113,11 @@ def _limited(path: Path, room: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def _part(place: Path, seed: int, part: int, is_mounted: bool) -> list[Full]:
-    path, chance, found = place / "index", random.Random(f"full {seed} {part}"), list[Full]()
+def _part(disk: Path, seed: int, part: int, is_mounted: bool) -> list[Full]:
+    path, chance, found = disk / "index", random.Random(f"full {seed} {part}"), list[Full]()
     if is_mounted:
-        _mount(place)
-    less = partial(_filled, place) if is_mounted else partial(_limited, path)
+        _mount(disk)
+    less = partial(_filled, disk) if is_mounted else partial(_limited, path)
     state: State = {}
     with script.open_index(path, script.LAYOUTS[part % len(script.LAYOUTS)]) as index:
         steps = script.steps(random.Random(f"steps {seed} {part}"), state)

@@ -159,8 +159,8 @@ class Disk:
         names = dict(self._durable)
         how = kept if kept != "torn" else chance.choice(["none", "all", "first", "some"])
         first = chance.randrange(len(self._pending) + 1)
-        for place, call in enumerate(self._pending):
-            is_first = place < first
+        for index, call in enumerate(self._pending):
+            is_first = index < first
             if how == "all" or (how == "first" and is_first) or (how == "some" and chance.random() < 0.5):
                 _rename(names, *call)
         shutil.rmtree(target, ignore_errors=True)

@@ -253,13 +253,13 @@ class _Fork:
 
     def __init__(self, command: list[str], *, stderr: Any, **_: Any) -> None:
 
-        _, place, arguments, send = ast.literal_eval(command[-1])
+        _, target, arguments, send = ast.literal_eval(command[-1])
         self.returncode: int | None = None
         self.pid = os.fork()
         if not self.pid:
             os.dup2(stderr.fileno(), 2)
             try:
-                upkeep_child.serve(place, arguments, send)
+                upkeep_child.serve(target, arguments, send)
             except BaseException:
                 os._exit(1)
             os._exit(0)

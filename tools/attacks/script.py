@@ -133,10 +133,10 @@ def _if_new(chance: random.Random, state: State, time: int) -> Step:
     """Half of them are copies of what is stored, so they are not."""
     stored = [held.text for held in state.values()]
     rows, after = [], dict(state)
-    for place, key in enumerate(_new_keys(chance, state, chance.randrange(2, 20))):
-        text = chance.choice(stored) if stored and place % 2 else f"{key} {time % 10**9} new"
+    for number, key in enumerate(_new_keys(chance, state, chance.randrange(2, 20))):
+        text = chance.choice(stored) if stored and number % 2 else f"{key} {time % 10**9} new"
         rows.append((key, document(text), text))
-        if not (stored and place % 2):
+        if not (stored and number % 2):
             after[key] = Held(text, time)
     return Step(
         "insert_many_if_new",

@@ -67,8 +67,8 @@ def queries(index: simindex.Index, count: int) -> dict[str, Any]:
     """Queries of documents that are not stored, and of stored ones, which are found by every band."""
     chance = np.random.default_rng(7)
     absent = sketches(index.config, 2**40, range(ASKED))
-    places = chance.integers(0, count, ASKED).tolist()
-    stored = [sketches(index.config, at - at % BATCH, [at % BATCH])[0] for at in places]
+    indices = chance.integers(0, count, ASKED).tolist()
+    stored = [sketches(index.config, at - at % BATCH, [at % BATCH])[0] for at in indices]
     found = {
         "query_absent": latencies(lambda sketch: index.query(sketch, 0.8), absent),
         "query_stored": latencies(lambda sketch: index.query(sketch, 0.8), stored),

@@ -165,10 +165,10 @@ def _recombined(numbers: np.ndarray, num_words: np.ndarray, seed: int) -> list[s
     """For each number its chain of runs of real text."""
     source = prose()
     num_runs = -(-num_words // RUN_WORDS)
-    rows, places = _ragged(num_runs)
-    draws = _draw(seed, numbers[rows], places.astype(np.uint64) + np.uint64(_RUN))
+    rows, positions = _ragged(num_runs)
+    draws = _draw(seed, numbers[rows], positions.astype(np.uint64) + np.uint64(_RUN))
     begins = _below(draws, source.num_words - RUN_WORDS).astype(np.int64)
-    lengths = np.minimum(RUN_WORDS, num_words[rows] - RUN_WORDS * places)
+    lengths = np.minimum(RUN_WORDS, num_words[rows] - RUN_WORDS * positions)
     runs = _slices(begins, lengths)
     ends = np.cumsum(num_runs)
     return [" ".join(runs[a:b]) for a, b in zip((ends - num_runs).tolist(), ends.tolist(), strict=True)]
@@ -186,12 +186,12 @@ def _replace_blocks(
     similarity = _similarities(own, seed)
     removed = np.rint(num_shingles * (1.0 - similarity) / (1.0 + similarity)).astype(np.int64)
     spans = np.clip(removed - SHINGLE_WORDS + 1, 1, words)
-    places = _below(_draw(seed, own, _BLOCK_PLACE), words - spans + 1).tolist()
+    positions = _below(_draw(seed, own, _BLOCK_PLACE), words - spans + 1).tolist()
     begins = _below(_draw(seed, own, _BLOCK_TEXT), prose().num_words - spans).astype(np.int64)
     blocks = _slices(begins, spans)
-    for copy, place, span, block in zip(copies.tolist(), places, spans.tolist(), blocks, strict=True):
+    for copy, position, span, block in zip(copies.tolist(), positions, spans.tolist(), blocks, strict=True):
         parts = texts[copy].split(" ")
-        parts[place : place + span] = [block]
+        parts[position : position + span] = [block]
         texts[copy] = " ".join(parts)
 
 
@@ -210,14 +210,14 @@ def _replace_words(
     rows, stretches = _ragged(num_edits)
     slots = stretches.astype(np.uint64)
     jitter = _unit(_draw(seed, own[rows], slots + np.uint64(_EDIT_PLACE)))
-    places = ((stretches + jitter) * (words / num_edits)[rows]).astype(np.int64).tolist()
+    positions = ((stretches + jitter) * (words / num_edits)[rows]).astype(np.int64).tolist()
     begins = _below(_draw(seed, own[rows], slots + np.uint64(_EDIT_WORD)), prose().num_words).astype(np.int64)
     replacements = _slices(begins, np.ones_like(begins))
     first = 0
     for copy, count in zip(copies.tolist(), num_edits.tolist(), strict=True):
         parts = texts[copy].split(" ")
         for edit in range(first, first + count):
-            parts[places[edit]] = replacements[edit]
+            parts[positions[edit]] = replacements[edit]
         first += count
         texts[copy] = " ".join(parts)
 

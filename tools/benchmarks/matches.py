@@ -44,8 +44,8 @@ def texts(num_documents: int) -> tuple[list[str], list[str], list[str]]:
         return rng.choices(vocabulary, k=150)
 
     def near(words: list[str]) -> str:
-        place = rng.randrange(len(words))
-        return " ".join([*words[:place], rng.choice(vocabulary), *words[place + 1 :]])
+        position = rng.randrange(len(words))
+        return " ".join([*words[:position], rng.choice(vocabulary), *words[position + 1 :]])
 
     groups = [original() for _ in range(num_documents // 5)]
     stored = [near(group) for group in groups for _ in range(5)]
@@ -63,8 +63,10 @@ def parts_of_shared(num_documents: int) -> list[str]:
     shared = [rng.choices(words, k=1_000) for _ in range(200)]
     made = []
     for _ in range(num_documents):
-        text, at, place = rng.choice(shared), rng.randrange(851), rng.randrange(150)
-        made.append(" ".join([*text[at : at + place], rng.choice(words), *text[at + place + 1 : at + 150]]))
+        text, at, position = rng.choice(shared), rng.randrange(851), rng.randrange(150)
+        made.append(
+            " ".join([*text[at : at + position], rng.choice(words), *text[at + position + 1 : at + 150]])
+        )
     return made
 
 
@@ -229,10 +231,10 @@ def main() -> None:
     best = {name: [float("inf")] * len(servers) for name in names}
     for _ in range(asked.rounds):
         for name, least in best.items():
-            for place, server in enumerate(servers):
+            for position, server in enumerate(servers):
                 server.stdin.write(name + "\n")
                 server.stdin.flush()
-                least[place] = min(least[place], line(server))
+                least[position] = min(least[position], line(server))
     for name, least in best.items():
         ratio = f"{least[0] / least[1]:8.2f}" if asked.other else ""
         print(f"{name:36}" + "".join(f"{value:9.1f}" for value in least) + ratio)

@@ -46,13 +46,13 @@ def ray_nodes(*cores: int) -> Iterator[list[str]]:
     head = {"num_cpus": 0, "temp_dir": f"{folder}/ray"} | _QUIET
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        places = [f"simindex:{number}" for number in range(len(cores))]
-        for core, place in zip(cores, places, strict=True):
+        names = [f"simindex:{number}" for number in range(len(cores))]
+        for core, name in zip(cores, names, strict=True):
             os.sched_setaffinity(0, {core})
-            cluster.add_node(num_cpus=1, resources={place: 1}, **_QUIET)
+            cluster.add_node(num_cpus=1, resources={name: 1}, **_QUIET)
         os.sched_setaffinity(0, {cores[0]})
         ray.init(address=cluster.address, namespace="simindex", log_to_driver=False, logging_level=40)
-        yield places
+        yield names
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -99,8 +99,8 @@ def _change(
             if changes % (100 * EXPIRE_EVERY) == 0:
                 keys = [key for key in keys if key in index]
             continue
-        kind, place = chance.random(), chance.randrange(len(keys))
-        key = keys[place]
+        kind, number = chance.random(), chance.randrange(len(keys))
+        key = keys[number]
         if kind < 0.2:
             # Half of them are like the text before.
             text = text_of(chance) if chance.random() < 0.5 or not text else text

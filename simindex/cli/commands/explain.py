@@ -129,9 +129,9 @@ def print_explanation(found: Explanation, names: tuple[str, str], texts: tuple[s
     shares = [f"{share:.0%} of {printable(name)}" for name, share in shared]
     passages = counted(len(found.passages), "passage")
     sys.stdout.write(f"similarity {found.similarity:.3f}, exact; {' and '.join(shares)} shared, {passages}\n")
-    for place, (name, text) in enumerate(zip(names, texts, strict=True)):
+    for index, (name, text) in enumerate(zip(names, texts, strict=True)):
         sys.stdout.write(f"\n{printable(name)}\n")
-        spans = [(passage[2 * place], passage[2 * place + 1]) for passage in found.passages]
+        spans = [(passage[2 * index], passage[2 * index + 1]) for passage in found.passages]
         _print_pieces([(shortened(piece), number) for piece, number in marked(text, spans)])
 
 

@@ -54,9 +54,9 @@ class _Insert(Command):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give an --if-new without a number the default threshold."""
         args = [*args]
-        for place, typed in enumerate(args[: args.index("--")] if "--" in args else args):
-            if typed == "--if-new" and not any(map(_is_number, args[place + 1 : place + 2])):
-                args[place] = f"--if-new={DEFAULT_THRESHOLD}"
+        for index, typed in enumerate(args[: args.index("--")] if "--" in args else args):
+            if typed == "--if-new" and not any(map(_is_number, args[index + 1 : index + 2])):
+                args[index] = f"--if-new={DEFAULT_THRESHOLD}"
         return super().parse_args(ctx, args)
 
 
@@ -96,8 +96,8 @@ class _Feed:
                 yield some.rows()
 
     def _new_ones(self, some: Columns, is_stored: Callable[[Key], bool]) -> Iterator[Row]:
-        for place, row in enumerate(some.rows()):
-            if place in some.made:
+        for index, row in enumerate(some.rows()):
+            if index in some.made:
                 if row.key in self._under_way or is_stored(row.key):
                     self.equal += 1
                     continue

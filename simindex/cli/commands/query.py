@@ -347,10 +347,10 @@ def _json(match: Match) -> dict[str, object]:
 
 def _print_one(matches: Matches, as_json: bool, explained: list[_Explained | None] | None) -> None:
     if as_json:
-        for place, match in enumerate(matches):
+        for index, match in enumerate(matches):
             line = _json(match) | {"truncated": matches.truncated}
             if explained is not None:
-                found = explained[place]
+                found = explained[index]
                 line["explanation"] = None if found is None else found[0].to_dict()
             print_json(line)
     elif matches:

@@ -116,7 +116,7 @@ def _overview(
 
 def _charts(overview: Overview) -> list[Chart]:
     labels, pairs = zip(*overview.histogram, strict=True)
-    parts = [f"{place / len(overview.fresh):.0%}" for place in range(len(overview.fresh))]
+    parts = [f"{index / len(overview.fresh):.0%}" for index in range(len(overview.fresh))]
     across = "similarity" if overview.by_similarity else "distance"
     return [
         Chart(across, labels, ("pairs",), (pairs,)),

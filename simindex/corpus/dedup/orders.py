@@ -82,16 +82,16 @@ class KeepOrder(NamedTuple):
     """The rows in keep order."""
 
     total: int
-    numbers: np.ndarray | None = None  # uint32, by place; None: the order of the input
-    places: np.ndarray | None = None  # uint32, by number
+    numbers: np.ndarray | None = None  # uint32, by position; None: the order of the input
+    positions: np.ndarray | None = None  # uint32, by number
 
-    def places_of(self, numbers: np.ndarray) -> np.ndarray:
+    def positions_of(self, numbers: np.ndarray) -> np.ndarray:
         """Return where in keep order the rows of these numbers stand, from 0."""
-        return numbers if self.places is None else self.places[numbers]
+        return numbers if self.positions is None else self.positions[numbers]
 
-    def numbers_of(self, places: np.ndarray) -> np.ndarray:
-        """Return the numbers of the rows that stand at these places in keep order."""
-        return places if self.numbers is None else self.numbers[places]
+    def numbers_of(self, positions: np.ndarray) -> np.ndarray:
+        """Return the numbers of the rows that stand at these positions in keep order."""
+        return positions if self.numbers is None else self.numbers[positions]
 
 
 def order_of(keep: Keep, total: int, path: str, ranks: Iterable[list[Any]]) -> KeepOrder:
@@ -104,9 +104,9 @@ def order_of(keep: Keep, total: int, path: str, ranks: Iterable[list[Any]]) -> K
         numbers = numbers[::-1].copy()
     else:
         _sort(keep, path, ranks, numbers)
-    places = np.empty_like(numbers)
-    places[numbers] = np.arange(total, dtype=np.uint32)
-    return KeepOrder(total, numbers, places)
+    positions = np.empty_like(numbers)
+    positions[numbers] = np.arange(total, dtype=np.uint32)
+    return KeepOrder(total, numbers, positions)
 
 
 def _stored(rank: Any) -> Any:

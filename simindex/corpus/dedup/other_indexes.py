@@ -63,8 +63,8 @@ def decided_by_others(
             end = 0
             for each in part.values:
                 begin, end = end, end + len(each[0])
-                here = slice(*(bisect_left(found, place, key=itemgetter(0)) for place in (begin, end)))
-                yield each, [(first + place, verdict) for place, verdict in found[here]]
+                here = slice(*(bisect_left(found, index, key=itemgetter(0)) for index in (begin, end)))
+                yield each, [(first + index, verdict) for index, verdict in found[here]]
             first += end
 
 
@@ -80,18 +80,18 @@ def _verdicts(
     left out."""
     verdicts: dict[int, Verdict | None] = {}
     for other in others:
-        for place, matches in enumerate(_found_in(other, query, sketches, len(fields) > 0)):
+        for index, matches in enumerate(_found_in(other, query, sketches, len(fields) > 0)):
             m: Match | None = next(iter(matches), None)
             if fields:
-                own = (match for match in matches if source_of(fields, match.metadata) == sources[place])
+                own = (match for match in matches if source_of(fields, match.metadata) == sources[index])
                 m = next(own, None)
-            if m is not None and verdicts.get(place) is None:
+            if m is not None and verdicts.get(index) is None:
                 kept = Place(other.path, 0)
-                verdicts[place] = Verdict(
+                verdicts[index] = Verdict(
                     m.key, kept, m.similarity, m.distance, m.exact, m.standard_error, None
                 )
             elif matches.truncated:
-                verdicts.setdefault(place, None)
+                verdicts.setdefault(index, None)
     return sorted(verdicts.items(), key=itemgetter(0))
 
 

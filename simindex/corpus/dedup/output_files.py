@@ -90,10 +90,10 @@ class Writing(NamedTuple):
         """Keep other processes from using these files and this journal during the block; JobError where one
         already does."""
         own = None if journal is None else os.path.realpath(journal)
-        places = {os.path.realpath(path) for path in self.files.values() if not is_remote(path)} | {own}
+        folders = {os.path.realpath(path) for path in self.files.values() if not is_remote(path)} | {own}
         with ExitStack() as locks:
-            for place in sorted(place for place in places if place and os.path.dirname(place) != own):
-                locks.enter_context(_locked(place))
+            for folder in sorted(folder for folder in folders if folder and os.path.dirname(folder) != own):
+                locks.enter_context(_locked(folder))
             yield
 
     def require_new(self, *, force: bool) -> None:

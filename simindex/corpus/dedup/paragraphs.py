@@ -56,20 +56,20 @@ def spans_of(text: str, split: Split) -> list[Span]:
     return list(zip([0, *ends], [*ends, len(text)], strict=True))
 
 
-def paragraph_key(document: Key, place: int) -> str | bytes:
+def paragraph_key(document: Key, number: int) -> str | bytes:
     """Return what a paragraph is known by: its document's key and its number there, from 1.
 
     >>> paragraph_key("a", 2), paragraph_key(b"a", 2), paragraph_key(7, 2)
     ('a#2', b'a#2', '7#2')
     """
-    return document + b"#%d" % place if isinstance(document, bytes) else f"{document}#{place}"
+    return document + b"#%d" % number if isinstance(document, bytes) else f"{document}#{number}"
 
 
 def paragraph_keys(document: Key, count: int) -> list[str | bytes]:
     """Return what the paragraphs of a document are known by, as `paragraph_key` says."""
     if isinstance(document, bytes):
-        return [document + b"#%d" % place for place in range(1, count + 1)]
-    return [f"{document}#{place}" for place in range(1, count + 1)]
+        return [document + b"#%d" % number for number in range(1, count + 1)]
+    return [f"{document}#{number}" for number in range(1, count + 1)]
 
 
 class ParagraphRows(Rows):
@@ -89,7 +89,7 @@ class ParagraphRows(Rows):
         documents = [text[start:end].strip() for start, end in spans]
         if least > 1:
             documents = [part if len(part.split(None, least)) >= least else "" for part in documents]
-        self.places += [whole.place] * count
+        self.input_indices += [whole.input_index] * count
         self.rows += [whole.row] * count
         self.paragraphs += range(1, count + 1)
         self.keys += paragraph_keys(whole.key, count)
@@ -103,10 +103,10 @@ class ParagraphRows(Rows):
         for (whole, spans), first in zip(self._wholes, [0, *self._ends], strict=False):
             yield whole, spans, first
 
-    def at(self, places: Sequence[int]) -> list[Entry]:
+    def at(self, indices: Sequence[int]) -> list[Entry]:
         """Return the entries of the paragraphs at some indexes of this batch, from 0."""
         found = []
-        for at in places:
+        for at in indices:
             number = self.paragraphs[at]
             whole, spans = self._wholes[bisect_right(self._ends, at)]
             part = Part(whole, number, *spans[number - 1])
@@ -116,20 +116,20 @@ class ParagraphRows(Rows):
 
     def removed(
         self,
-        places: Sequence[int],
+        indices: Sequence[int],
         verdicts: Sequence[Verdict],
         source_of: Callable[[Entry], dict[str, Any] | None],
     ) -> Iterator[dict[str, Any]]:
         """Yield the report line, a dict, of each paragraph at ascending indexes of this batch; see
         `removed_row`."""
         at = 0
-        for place, verdict in zip(places, verdicts, strict=True):
-            while place >= self._ends[at]:
+        for index, verdict in zip(indices, verdicts, strict=True):
+            while index >= self._ends[at]:
                 at += 1
-            (whole, spans), number = self._wholes[at], self.paragraphs[place]
+            (whole, spans), number = self._wholes[at], self.paragraphs[index]
             where = Place(whole.name, whole.row, number)
-            own = self.first + place, spans[number - 1], source_of(whole)
-            yield removed_row(self.keys[place], where, verdict, *own)
+            own = self.first + index, spans[number - 1], source_of(whole)
+            yield removed_row(self.keys[index], where, verdict, *own)
 
 
 def paragraph_rows(cut: Cut, documents: Entries, size: int, skipped: int) -> Iterator[ParagraphRows]:
@@ -186,8 +186,8 @@ def rest_of(whole: Entry, spans: list[Span], removed: Mapping[int, Any], text_fi
         return Rest(whole, whole, len(spans), [], 0.0)
     text, left = whole.document, None
     sizes = [len(text[start:end].strip()) for start, end in spans]
-    gone = sum(sizes[place] for place in removed)
-    kept = "".join(text[start:end] for place, (start, end) in enumerate(spans) if place not in removed)
+    gone = sum(sizes[index] for index in removed)
+    kept = "".join(text[start:end] for index, (start, end) in enumerate(spans) if index not in removed)
     if kept.strip():
         if len(spans) - 1 in removed:
             kept = kept.rstrip() + text[len(text.rstrip()) :]

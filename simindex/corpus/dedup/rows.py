@@ -27,7 +27,7 @@ class Rows:
 
     def __init__(self, first: int, entries: Sequence[Entry] = (), num_bytes: int = 0) -> None:
         self.first, self._entries, self.num_bytes = first, entries, num_bytes
-        self.places = [entry.place for entry in entries]
+        self.input_indices = [entry.input_index for entry in entries]
         self.names: list[str] = []
         self.rows = [entry.row for entry in entries]
         self.paragraphs: list[int] = []  # of paragraphs the number of each in its row, from 1
@@ -35,10 +35,10 @@ class Rows:
         self.documents = [entry.document for entry in entries]
         self.contents: list[Any] = []
 
-    def add(self, place: int, some: Columns, begin: int, end: int) -> None:
+    def add(self, input_index: int, some: Columns, begin: int, end: int) -> None:
         """Append rows begin..end-1 of `some`, which are of the input with this index."""
         documents, contents = some.documents[begin:end], some.contents[begin:end]
-        self.places += [place] * (end - begin)
+        self.input_indices += [input_index] * (end - begin)
         self.names += some.names[begin:end]
         self.rows += some.numbers[begin:end]
         self.keys += some.keys[begin:end]
@@ -52,14 +52,14 @@ class Rows:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries or self.at(range(len(self))))
 
-    def at(self, places: Sequence[int]) -> list[Entry]:
+    def at(self, indices: Sequence[int]) -> list[Entry]:
         """Return the entries at some indexes of this batch, from 0."""
         if self._entries:
-            return [self._entries[at] for at in places]
+            return [self._entries[at] for at in indices]
         return [
             Entry(
                 self.first + at,
-                self.places[at],
+                self.input_indices[at],
                 self.names[at],
                 self.rows[at],
                 self.keys[at],
@@ -67,7 +67,7 @@ class Rows:
                 None,
                 self.contents[at],
             )
-            for at in places
+            for at in indices
         ]
 
     def lines(self) -> tuple[bytes, np.ndarray] | None:
@@ -80,7 +80,7 @@ class Rows:
 
 
 DecidedRows = tuple[Rows, tuple[Sequence[Any], set[int]]]
-"""Rows, the verdict on each for `Reporter.removed` (``None``: it stays), and the places of those that stay
+"""Rows, the verdict on each for `Reporter.removed` (``None``: it stays), and the indices of those that stay
 though a limit on candidates was hit."""
 
 
@@ -102,12 +102,12 @@ def rows_by_columns(
     rows, number = Rows(first + skipped), 0
     try:
         with closing(columns):
-            for place, some in columns:
+            for input_index, some in columns:
                 begin = min(max(skipped - number, 0), len(some.keys))
                 number += len(some.keys)
                 while begin < len(some.keys):
                     end = min(begin + size - len(rows), len(some.keys))
-                    rows.add(place, some, begin, end)
+                    rows.add(input_index, some, begin, end)
                     begin = end
                     if len(rows) == size or rows.num_bytes >= PART_BYTES:
                         full, rows = rows, Rows(rows.first + len(rows))
@@ -137,14 +137,14 @@ _CACHED_BYTES = 1 << 18
 class InputPart(NamedTuple):
     """Some of an input."""
 
-    place: int  # of the input among the inputs, from 0
+    input_index: int  # of the input among the inputs, from 0
     extent: Extent | None  # the lines of it; None: all of it
 
 
 def columns_of_part(inputs: Inputs, part: InputPart) -> Generator[tuple[int, Columns], None, None]:
     """Yield the rows of a part, some at a time: (index of its input, their columns)."""
-    for some in inputs.columns_of(part.place, part.extent):
-        yield part.place, some
+    for some in inputs.columns_of(part.input_index, part.extent):
+        yield part.input_index, some
 
 
 def ends_of_lines(content: bytes | memoryview) -> np.ndarray:
@@ -159,10 +159,10 @@ class LineRows(Rows):
     """Rows as lines in one piece, which are parsed on access; `number` of the first line in its file."""
 
     def __init__(
-        self, first: int, inputs: Inputs, place: int, number: int, content: bytes, ends: np.ndarray
+        self, first: int, inputs: Inputs, input_index: int, number: int, content: bytes, ends: np.ndarray
     ) -> None:
         super().__init__(first)
-        self._inputs, self._place, self._number = inputs, place, number
+        self._inputs, self._input_index, self._number = inputs, input_index, number
         self._content, self._ends = content, ends
 
     def __len__(self) -> int:
@@ -172,14 +172,14 @@ class LineRows(Rows):
         """Return (the lines in one piece, the exclusive end of each in it)."""
         return self._content, self._ends
 
-    def at(self, places: Sequence[int]) -> list[Entry]:
+    def at(self, indices: Sequence[int]) -> list[Entry]:
         """Return the entries at some indexes of this batch, from 0, parsed together."""
-        ends, name = self._ends, self._inputs.paths[self._place]
-        lines = [self._content[ends[at - 1] if at else 0 : ends[at]] for at in places]
-        parsed = self._inputs.parse_lines(self._place, [self._number + at for at in places], lines)
+        ends, name = self._ends, self._inputs.paths[self._input_index]
+        lines = [self._content[ends[at - 1] if at else 0 : ends[at]] for at in indices]
+        parsed = self._inputs.parse_lines(self._input_index, [self._number + at for at in indices], lines)
         return [
-            Entry(self.first + at, self._place, name, self._number + at, key, document, None, line)
-            for at, key, document, line in zip(places, *parsed, lines, strict=True)
+            Entry(self.first + at, self._input_index, name, self._number + at, key, document, None, line)
+            for at, key, document, line in zip(indices, *parsed, lines, strict=True)
         ]
 
 
@@ -211,7 +211,7 @@ def rows_of_parts(
 
 def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int) -> Iterator[Rows]:
     before, at = 0 if part.extent is None else part.extent.lines_before, 0
-    for content in inputs.lines_of(part.place, part.extent, _READ_BYTES):
+    for content in inputs.lines_of(part.input_index, part.extent, _READ_BYTES):
         if not before and not at:
             content = content.removeprefix(BYTE_ORDER_MARK)
         if not content.endswith(b"\n"):
@@ -221,7 +221,7 @@ def _by_lines(inputs: Inputs, part: InputPart, count: int, first: int, done: int
         if begin < end:
             skipped = int(ends[begin - 1]) if begin else 0
             own = content[skipped : ends[end - 1]], ends[begin:end] - skipped
-            yield LineRows(first + at + begin, inputs, part.place, before + 1 + at + begin, *own)
+            yield LineRows(first + at + begin, inputs, part.input_index, before + 1 + at + begin, *own)
         at += len(ends)
         if at >= count:
             return  # what follows was no row, either

@@ -36,7 +36,7 @@ from simindex.system import sync as sync_file
 
 _MARK = "mark.json"
 _WORD = 8  # bytes of a band word
-_FILES = "digests", "present", "num_shingles", "places", "rows", "ends", "keys", "ranks", "others"
+_FILES = "digests", "present", "num_shingles", "inputs", "rows", "ends", "keys", "ranks", "others"
 _OF_KEPT = "kept", "kept_ends"
 _OF_SOURCES = "sources", "source_ends", "source_hashes"
 _HALVES, _HAS_KEPT = HAS_SIGNATURE | HAS_FINGERPRINT, 4
@@ -74,8 +74,8 @@ def _origin_columns(rows: Rows) -> tuple[np.ndarray, np.ndarray, bytes, np.ndarr
     numbers = np.array(rows.rows, dtype=np.uint64)
     if rows.paragraphs:
         numbers += np.array(rows.paragraphs, dtype=np.uint64) * _ROWS
-    places = np.array(rows.places, dtype=np.uint32) * len(_KINDS) + kinds
-    return places, numbers, keys, np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    inputs = np.array(rows.input_indices, dtype=np.uint32) * len(_KINDS) + kinds
+    return inputs, numbers, keys, np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
 
 
 class SketchFiles:
@@ -145,12 +145,12 @@ class SketchFiles:
             contents["source_hashes"] = np.array(hashes, dtype=np.uint64)
             contents["source_ends"] = self._ends("sources", list(map(len, sources)))
             contents["sources"] = b"".join(sources)
-        places, numbers, keys, lengths = _origin_columns(rows)
+        inputs, numbers, keys, lengths = _origin_columns(rows)
         contents |= {
             "digests": digests,
             "present": present,
             "num_shingles": sketches.num_shingles,
-            "places": places,
+            "inputs": inputs,
             "rows": numbers,
             "ends": self._ends("keys", lengths),
             "keys": keys,
@@ -302,19 +302,19 @@ class SketchFiles:
         if not len(numbers):
             return []
         ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
-        places, kinds = np.divmod(self._mapped("places", np.uint32)[numbers], len(_KINDS))
+        inputs, kinds = np.divmod(self._mapped("inputs", np.uint32)[numbers], len(_KINDS))
         begins = np.where(numbers > 0, ends[np.maximum(numbers.astype(np.int64) - 1, 0)], 0)
         paragraphs, rows = np.divmod(rows[numbers], _ROWS)
         halves = self._num_shingles(numbers).astype(np.uint64) << 2 | self.present(numbers) & _HALVES
-        columns = begins, ends[numbers], places, rows, paragraphs, kinds, halves
+        columns = begins, ends[numbers], inputs, rows, paragraphs, kinds, halves
         found = list[tuple[Key, Place, int]]()
         keys = self._mapped("keys", np.uint8, self._bytes["keys"]).data
-        for begin, end, place, row, paragraph, kind, has in zip(
+        for begin, end, input_index, row, paragraph, kind, has in zip(
             *map(np.ndarray.tolist, columns), strict=True
         ):
             text = str(keys[begin:end], "utf-8", "surrogatepass")
             key: Key = int(text) if kind == _INT else bytes.fromhex(text) if kind == _BYTES else text
-            name = names[place]
+            name = names[input_index]
             if not row:  # a file of a folder, by its path
                 name = text.rpartition("#")[0] if paragraph else text
             found.append((key, Place(name, row, paragraph or None), has))
@@ -350,9 +350,9 @@ def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int) -> Pie
     for words, others in zip(files.columns_of(leaders), files.columns_of(copies), strict=True):
         is_equal &= words == others
     if files.has_kept:
-        for place in np.flatnonzero(is_equal).tolist():
-            pair = int(leaders[place]), int(copies[place])
-            is_equal[place] = len(set(map(files.packed_kept, pair))) == 1
+        for index in np.flatnonzero(is_equal).tolist():
+            pair = int(leaders[index]), int(copies[index])
+            is_equal[index] = len(set(map(files.packed_kept, pair))) == 1
     return leaders[is_equal], copies[is_equal]
 
 
@@ -405,18 +405,18 @@ def _sorted(
     for each piece; empty pieces are left out."""
     # Keys are hashes, but for equal ones: a range may have more than its share of them.
     count = min(-(-len(compared) // capacity), 1 << prefix_bits)
-    for place in range(count):
-        first, end = bounds_of(place, count, prefix_bits)
+    for index in range(count):
+        first, end = bounds_of(index, count, prefix_bits)
         first, end = max(first, within[0]), min(end, within[1])
         if first >= end:
             continue
         keys, numbers = _of_range(column(), compared, first, end)
         if not len(keys):
             continue
-        ordered, places = np.empty((1, len(keys)), np.uint64), np.empty((1, len(keys)), np.uint32)
-        _kernel.sort_tables(keys[None], len(keys), ordered, places)
+        ordered, indices = np.empty((1, len(keys)), np.uint64), np.empty((1, len(keys)), np.uint32)
+        _kernel.sort_tables(keys[None], len(keys), ordered, indices)
         del keys
-        yield ordered[0], numbers[places[0]]
+        yield ordered[0], numbers[indices[0]]
 
 
 def _of_range(parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, first: int, end: int) -> Piece:

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex import _kernel
-from simindex.all_pairs.candidates import places_within
+from simindex.all_pairs.candidates import indices_within
 from simindex.all_pairs.edges import SortedEdges, ends_of
 from simindex.all_pairs.plan import DEFAULT_MEMORY_BYTES, PairPlan
 from simindex.all_pairs.ranges import Edges
@@ -85,7 +85,7 @@ Fetch = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 _AT_ONCE = 4_096
 """Documents whose sketches are fetched in one go."""
 
-NO_PLACE = 2**63
+NO_POSITION = 2**63
 
 _TIMES_CHANCE = 8
 
@@ -105,22 +105,22 @@ def room_by_chance(total: int, bits: Sequence[int]) -> int:
 
 
 class _Run:
-    """The documents of a run that stay so far, with their places and sketches."""
+    """The documents of a run that stay so far, with their positions and sketches."""
 
     def __init__(self, bands: int) -> None:
-        sketch = [("place", np.uint32), ("words", np.uint64, (bands,)), ("fingerprint", np.uint64)]
+        sketch = [("position", np.uint32), ("words", np.uint64, (bands,)), ("fingerprint", np.uint64)]
         self.count, self.rows = 0, np.empty(16, dtype=sketch)
 
-    def add(self, place: int, words: np.ndarray, fingerprint: np.uint64) -> None:
+    def add(self, position: int, words: np.ndarray, fingerprint: np.uint64) -> None:
         if self.count == len(self.rows):
             self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
-        self.rows[self.count] = place, words, fingerprint
+        self.rows[self.count] = position, words, fingerprint
         self.count += 1
 
 
 class LongRunRows:
     """Documents of long runs: first all are taken, then they come in keep order, each with its runs. Each is
-    compared with `most` of a run, as by an index; `bounded`: places of those that stay though there were
+    compared with `most` of a run, as by an index; `bounded`: positions of those that stay though there were
     more. With `sources` the rows of one source in a run are a run of their own."""
 
     def __init__(self, plan: PairPlan, num_perm: int, total: int, sources: Sources | None = None) -> None:
@@ -150,30 +150,30 @@ class LongRunRows:
         if self._sources is not None:
             by_source = _BySource(runs, self._sources(numbers))
             _, runs = np.unique(by_source.own, return_inverse=True)
-        edges = distinct(edges_of(order.places_of(numbers), runs, np.zeros(1))["edge"])
-        places, self._runs_of = (ends.astype(np.uint32) for ends in ends_of(edges))
-        self._places, begins = np.unique(places, return_index=True)
-        self._begins = np.append(begins, len(places))
+        edges = distinct(edges_of(order.positions_of(numbers), runs, np.zeros(1))["edge"])
+        positions, self._runs_of = (ends.astype(np.uint32) for ends in ends_of(edges))
+        self._positions, begins = np.unique(positions, return_index=True)
+        self._begins = np.append(begins, len(positions))
 
-    def next_place(self) -> int:
-        """Return where in keep order the next undecided document stands; `NO_PLACE` where all are decided."""
-        return int(self._places[self._at]) if self._at < len(self._places) else NO_PLACE
+    def next_position(self) -> int:
+        """Return where in keep order the next undecided row stands; `NO_POSITION` where all are decided."""
+        return int(self._positions[self._at]) if self._at < len(self._positions) else NO_POSITION
 
     def matches(self) -> np.ndarray:
         """Compare the next document with the first `most` of those in each of its runs that stay so far, and
-        return SCORED_EDGE rows, ascending, from it to the ones that match, both by their places in keep
+        return SCORED_EDGE rows, ascending, from it to the ones that match, both by their positions in keep
         order."""
         if self._at == self._fetched:
             self._fetch_more()
-        place, found, self._was_bounded = self.next_place(), [_NO_EDGES], False
+        position, found, self._was_bounded = self.next_position(), [_NO_EDGES], False
         for run in self._own_runs():
             known = self._runs.get(run)
             if known is not None:
                 self._was_bounded |= known.count > self.most
                 others = known.rows[: min(known.count, self.most)]
                 is_match, scores = self._scores(others["words"], others["fingerprint"])
-                kept = others["place"][is_match]
-                found.append(edges_of(np.full(len(kept), place), kept, scores[is_match]))
+                kept = others["position"][is_match]
+                found.append(edges_of(np.full(len(kept), position), kept, scores[is_match]))
         return np.unique(np.concatenate(found))
 
     def decide(self, *, stays: bool) -> None:
@@ -183,9 +183,9 @@ class LongRunRows:
         if stays:
             words, fingerprint = self._own()
             for run in self._own_runs():
-                self._runs.setdefault(run, _Run(words.size)).add(self.next_place(), words, fingerprint)
+                self._runs.setdefault(run, _Run(words.size)).add(self.next_position(), words, fingerprint)
             if self._was_bounded:
-                self.bounded.append(self.next_place())
+                self.bounded.append(self.next_position())
         self._at += 1
 
     def _scores(
@@ -210,7 +210,7 @@ class LongRunRows:
         return self._words[at], self._fingerprints[at]
 
     def _fetch_more(self) -> None:
-        numbers = self._order.numbers_of(self._places[self._at : self._at + _AT_ONCE])
+        numbers = self._order.numbers_of(self._positions[self._at : self._at + _AT_ONCE])
         ascending = np.argsort(numbers)
         turned = np.argsort(ascending)
         self._words, self._fingerprints = (column[turned] for column in self._fetch(numbers[ascending]))
@@ -265,11 +265,11 @@ class Star:
         scores = scores_of(self._plan, rows["agree"], rows["distance"])
         # Of equal rows only the first can stay: each of one side is compared with the first of the other.
         for side, other in ("ab", "ba"):
-            places, members = self._groups.expanded(rows[side])
-            self._add(members, self._groups.firsts_for(members, rows[other][places]), scores[places])
+            inverse, members = self._groups.expanded(rows[side])
+            self._add(members, self._groups.firsts_for(members, rows[other][inverse]), scores[inverse])
 
     def _add(self, some: np.ndarray, others: np.ndarray, scores: np.ndarray) -> None:
-        left, right = self._order.places_of(some), self._order.places_of(others)
+        left, right = self._order.positions_of(some), self._order.positions_of(others)
         rows = edges_of(np.maximum(left, right), np.minimum(left, right), scores)
         self._edges.add(rows[left != right])
 
@@ -291,37 +291,37 @@ class Star:
 
     def _best(self, fetch: Fetch) -> Iterator[np.ndarray]:
         """Yield SCORED_EDGE rows, some at a time and ascending by the later end: for each row that goes, its
-        edge to the most similar row that stays. Both ends are places in keep order."""
+        edge to the most similar row that stays. Both ends are positions in keep order."""
         links = np.arange(self._order.total, dtype=np.uint32)
 
         def of_leaders(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            wanted, places = np.unique(self._groups.leaders_of(numbers), return_inverse=True)
+            wanted, inverse = np.unique(self._groups.leaders_of(numbers), return_inverse=True)
             words, fingerprints = fetch(wanted)
-            return words[places], fingerprints[places]
+            return words[inverse], fingerprints[inverse]
 
         long_runs = self._long_runs
         long_runs.begin(self._order, of_leaders)
         for rows, stop in _whole_rows(self._edges.ascending(), self._order.total):
             laters, first = rows["edge"] >> _HALF, 0
-            while (place := long_runs.next_place()) < stop:
-                end = int(np.searchsorted(laters, np.uint64(place)))
+            while (position := long_runs.next_position()) < stop:
+                end = int(np.searchsorted(laters, np.uint64(position)))
                 if end > first:
                     yield self._assigned(links, rows[first:end])
-                first = int(np.searchsorted(laters, np.uint64(place), side="right"))
+                first = int(np.searchsorted(laters, np.uint64(position), side="right"))
                 own = np.concatenate([rows[end:first], long_runs.matches()])
                 if len(own):
                     own = own[np.argsort(own["edge"], kind="stable")]
                     yield self._assigned(links, own)
-                long_runs.decide(stays=bool(links[place] == place))
+                long_runs.decide(stays=bool(links[position] == position))
             yield self._assigned(links, rows[first:])
 
 
 def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Decide rows in keep order: one goes where an earlier end of its edges stays. `rows` are SCORED_EDGE by
-    places in keep order, ascending, with all edges of each later end. `links`, by place, has each row's own
-    place while it stays; for one that goes now, an earlier one that stays is put there (forest.c). Returns
-    for each row that goes its edge with the lowest score to a row that stays, of several the earliest; rows
-    that stay have none."""
+    positions in keep order, ascending, with all edges of each later end. `links`, by position, has each
+    row's own position while it stays; for one that goes now, an earlier one that stays is put there
+    (forest.c). Returns for each row that goes its edge with the lowest score to a row that stays, of
+    several the earliest; rows that stay have none."""
     edges = np.ascontiguousarray(rows["edge"])
     _kernel.assign_stars(links, edges)
     later, earlier = ends_of(edges)
@@ -335,9 +335,9 @@ def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _whole_rows(parts: Iterator[np.ndarray], total: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Cut ascending edges anew, so that those of one later end stay together: yield (edges, place), the edges
-    of all later ends before that place which were not yielded yet; they may be none. The last place is
-    `total`."""
+    """Cut ascending edges anew, so that those of one later end stay together: yield (edges, position), the
+    edges of all later ends before that position which were not yielded yet; they may be none. The last
+    position is `total`."""
     rest = np.empty(0, dtype=SCORED_EDGE)
     for part in parts:
         rows = np.concatenate([rest, part])
@@ -358,10 +358,10 @@ class _Groups:
         self._leaders, counts = np.unique(leaders, return_counts=True)
         self._copies = copies[np.argsort(leaders, kind="stable")]
         self._begins = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        places = order.places_of(self._copies)
-        firsts = order.places_of(self._leaders)
+        positions = order.positions_of(self._copies)
+        firsts = order.positions_of(self._leaders)
         if len(self._leaders):
-            firsts = np.minimum(firsts, np.minimum.reduceat(places, self._begins[:-1]))
+            firsts = np.minimum(firsts, np.minimum.reduceat(positions, self._begins[:-1]))
         self._firsts = order.numbers_of(firsts)
         self._by_copy = copies[(by_copy := np.argsort(copies))]
         self._leader_of = leaders[by_copy]
@@ -370,7 +370,9 @@ class _Groups:
             members = np.concatenate([self._leaders, self._copies])
             groups = np.arange(len(self._leaders))
             groups = np.concatenate([groups, np.repeat(groups, counts)])
-            members, groups = (column[np.argsort(order.places_of(members))] for column in (members, groups))
+            members, groups = (
+                column[np.argsort(order.positions_of(members))] for column in (members, groups)
+            )
             self._by_source = _BySource(groups, sources(members))
             self._firsts_of_sources = members[self._by_source.first]
 
@@ -413,13 +415,13 @@ class _Groups:
         if not leads.any():
             return own, numbers
         counts = np.where(leads, np.diff(self._begins)[groups], 0)
-        copies = self._copies[places_within(self._begins[groups], counts)]
+        copies = self._copies[indices_within(self._begins[groups], counts)]
         return np.concatenate([own, np.repeat(own, counts)]), np.concatenate([numbers, copies])
 
 
 class _BySource:
     """Groups that are split by the sources of their members; `own`: the number of each member's part of a
-    group; `first`: the place of the first member of each part, ascending by `own`."""
+    group; `first`: the index of the first member of each part, ascending by `own`."""
 
     def __init__(self, groups: np.ndarray, hashes: np.ndarray) -> None:
         self._hashes, sources = np.unique(hashes, return_inverse=True)
@@ -511,12 +513,12 @@ class ExactComparison:
             others = earlier[begin:end]
             at = np.flatnonzero(links[others] == others) + begin
             columns: list[np.ndarray] = [at, earlier[at], order.numbers_of(earlier[at]), rows["scores"][at]]
-            for place, other, kept, score in zip(*(column.tolist() for column in columns), strict=True):
+            for position, other, kept, score in zip(*(column.tolist() for column in columns), strict=True):
                 estimate, _ = self.estimate_and_left_out(number, kept, score)
                 is_like = estimate.similarity >= (plan.threshold if estimate.exact else plan.cut)
                 if is_like and (self.share_held(number, kept) or 0.0) >= (self._in_kept or 0.0):
                     _, distance = agree_and_distance(plan, score)
-                    found.append((-estimate.similarity, distance, other, place))
+                    found.append((-estimate.similarity, distance, other, position))
             if found:
                 best.append(min(found)[-1])
                 links[later[begin]] = earlier[best[-1]]

@@ -155,8 +155,8 @@ class DedupSteps:
             some = numbers[first : first + _STORED_AT_ONCE]
             origins = files.origins(some, self.entries.names)
             sketches = files.sketch_values(some, self._sketcher, of_rows)
-            for number, (key, place, _) in zip(some.tolist(), origins, strict=True):
-                yield key, place, next(sketches), self._source_named(files, number)
+            for number, (key, origin, _) in zip(some.tolist(), origins, strict=True):
+                yield key, origin, next(sketches), self._source_named(files, number)
 
     def _source_named(self, files: SketchFiles, number: int) -> dict[str, Any]:
         return source_named(self._fields, files.source(number)) if self._fields else {}
@@ -315,11 +315,11 @@ class _Seen:
     def add(self, rows: Rows) -> None:
         """Count the next rows of each input, and note whether they are its next lines."""
         at, numbers = 0, rows.rows
-        for place, some in groupby(rows.places):
-            count, before = len(list(some)), self._rows[place]
+        for input_index, some in groupby(rows.input_indices):
+            count, before = len(list(some)), self._rows[input_index]
             first, last = numbers[at], numbers[at + count - 1]
-            self._are_lines[place] &= (first, last) == (before + 1, before + count)
-            self._rows[place] += count
+            self._are_lines[input_index] &= (first, last) == (before + 1, before + count)
+            self._rows[input_index] += count
             at += count
 
     def require_id_type(self, rows: Rows) -> None:
@@ -329,12 +329,12 @@ class _Seen:
             return
         for entry in rows:
             row = entry if entry.part is None else entry.part.whole
-            place, found = f"{row.name}:{row.row}", shown_key(row.key)[0]
-            if row.key == place or found == self._id_type:
+            origin, found = f"{row.name}:{row.row}", shown_key(row.key)[0]
+            if row.key == origin or found == self._id_type:
                 continue
             if self._id_type is not None:
                 raise UnfitRowError(
-                    place,
+                    origin,
                     f"expected {_ID_TYPES[self._id_type]} as the id, as in the rows before, found "
                     f"{row.key!r:.80}; an output of .jsonl takes ids of any type",
                 )

@@ -78,11 +78,11 @@ def write_verdicts(path: str, read: Any, *verdicts: Iterable[NumberedVerdict]) -
             # By columns, and as plain tuples: to pickle named ones takes three times as long.
             columns = [list(column) for column in zip(*found, strict=True)]
             if found:
-                columns[_PLACE] = list(map(tuple, columns[_PLACE]))
+                columns[_KEPT_PLACE] = list(map(tuple, columns[_KEPT_PLACE]))
             pickle.dump((numbers, [verdict is not None for verdict in verdicts], columns), file)
 
 
-_PLACE = Verdict._fields.index("kept_place")
+_KEPT_PLACE = Verdict._fields.index("kept_place")
 
 
 def read_verdicts(file: IO[bytes]) -> tuple[Any, Iterator[NumberedVerdict]]:
@@ -103,7 +103,7 @@ def read_gone(file: IO[bytes]) -> tuple[Any, np.ndarray]:
 def _verdicts_in(file: IO[bytes]) -> Iterator[Iterator[NumberedVerdict]]:
     for numbers, are_gone, columns in _blocks(file):
         if columns:
-            columns[_PLACE] = map(Place._make, columns[_PLACE])
+            columns[_KEPT_PLACE] = map(Place._make, columns[_KEPT_PLACE])
         verdicts = map(Verdict._make, zip(*columns, strict=True))
         yield zip(numbers, (next(verdicts) if is_gone else None for is_gone in are_gone), strict=True)
 
@@ -119,17 +119,17 @@ def _blocks(file: IO[bytes]) -> Iterator[tuple[Sequence[int], list[bool], list[A
 Counts = Sequence[int] | np.ndarray
 
 
-def emptied_inputs(names: Sequence[str], places: np.ndarray, rows: Counts, gone: Counts) -> list[str]:
+def emptied_inputs(names: Sequence[str], input_indices: np.ndarray, rows: Counts, gone: Counts) -> list[str]:
     """Return the names of the inputs of more than one row of which none stays.
 
     Args:
         names: of all inputs.
-        places: the inputs of the parts that were read, by their places among the names.
+        input_indices: the inputs of the parts that were read, by their indices among the names.
         rows, gone: of each part, how many there are, and how many go.
     """
-    of_input = np.bincount(places, rows, len(names))
-    is_empty = (of_input > 1) & (np.bincount(places, gone, len(names)) == of_input)
-    return [names[place] for place in np.flatnonzero(is_empty).tolist()]
+    of_input = np.bincount(input_indices, rows, len(names))
+    is_empty = (of_input > 1) & (np.bincount(input_indices, gone, len(names)) == of_input)
+    return [names[index] for index in np.flatnonzero(is_empty).tolist()]
 
 
 class VerdictReader:
@@ -145,8 +145,8 @@ class VerdictReader:
 
     def emptied(self, names: Sequence[str]) -> list[str]:
         """Return the names of the inputs of more than one row of which none stays, once all was read."""
-        places = np.array([part.part.place for part in self.read], dtype=np.int64)
-        return emptied_inputs(names, places, [part.rows for part in self.read], self._gone)
+        input_indices = np.array([part.part.input_index for part in self.read], dtype=np.int64)
+        return emptied_inputs(names, input_indices, [part.rows for part in self.read], self._gone)
 
     def decided_rows(self, parts: Iterable[Rows]) -> Iterator[DecidedRows]:
         """Yield each batch with its verdicts, as `DecidedRows`. SimIndexError: a batch does not follow on the
@@ -158,9 +158,9 @@ class VerdictReader:
             end = rows.first + len(rows)
             verdicts: list[Verdict | None] = [None] * len(rows)
             some = self.next_rows(rows.first, end)
-            for place, verdict in some:
-                verdicts[place] = verdict or verdicts[place]
-            yield rows, (verdicts, {place for place, _ in some if verdicts[place] is None})
+            for index, verdict in some:
+                verdicts[index] = verdict or verdicts[index]
+            yield rows, (verdicts, {index for index, _ in some if verdicts[index] is None})
         total = sum(part.rows for part in self.read)
         if end is None:  # all rows were done before
             self.next_rows(total, total)

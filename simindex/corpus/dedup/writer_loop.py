@@ -105,19 +105,19 @@ class Work:
     def _take_lines(self, rows: Rows, verdicts: Sequence[Any], content: bytes, ends: np.ndarray) -> None:
         """Write the rows that stay as the lines that they are (`content`, each to its exclusive end), report
         those that go, and count them, ending each frame that is full."""
-        gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
+        gone = [index for index, verdict in enumerate(verdicts) if verdict is not None]
         removed = [
-            self._reporter.removed(row, verdicts[place])
-            for row, place in zip(rows.at(gone), gone, strict=True)
+            self._reporter.removed(row, verdicts[index])
+            for row, index in zip(rows.at(gone), gone, strict=True)
         ]
         reported = list(map(self._report_line, removed)) if isinstance(self._report, LinesOutput) else []
         begins, stays = np.concatenate([[0], ends[:-1]]), np.ones(len(ends), dtype=bool)
         # What stays lies between two lines that go.
-        places, view = np.array(gone, dtype=np.int64), memoryview(content)
-        firsts, stops = [0, *ends[places].tolist()], [*begins[places].tolist(), len(content)]
+        indices, view = np.array(gone, dtype=np.int64), memoryview(content)
+        firsts, stops = [0, *ends[indices].tolist()], [*begins[indices].tolist(), len(content)]
         kept = b"".join([view[a:b] for a, b in zip(firsts, stops, strict=True)]) if gone else content
         sizes = ends - begins
-        sizes[places], stays[places] = list(map(len, reported)) or 0, False
+        sizes[indices], stays[indices] = list(map(len, reported)) or 0, False
         # How many bytes and rows of the output, and bytes of the report, stand before each row.
         kept_rows, kept_bytes, report_bytes = (
             np.concatenate([[0], np.cumsum(each)])
@@ -165,8 +165,8 @@ class Work:
         """Report the paragraphs that go, write what is left of each document, and count the paragraphs. A
         frame ends only where a document does."""
         state = self._state
-        gone = [place for place, verdict in enumerate(verdicts) if verdict is not None]
-        found = [verdicts[place] for place in gone]
+        gone = [index for index, verdict in enumerate(verdicts) if verdict is not None]
+        found = [verdicts[index] for index in gone]
         removed: list[Any] = [None] * len(gone)
         if self._reporter.needs_removed:
             removed = list(map(self._reporter.removed, rows.at(gone), found))
@@ -183,7 +183,7 @@ class Work:
             self._write_report(self._report, list(islice(lines, here.stop - here.start)))
             for each in filter(None, removed[here]):
                 self._reporter.tell(each)
-            seen = dict(zip([place - first for place in gone[here]], removed[here], strict=True))
+            seen = dict(zip([index - first for index in gone[here]], removed[here], strict=True))
             state.read += len(spans)
             state.removed += len(seen)
             state.kept += len(spans) - len(seen)

@@ -148,17 +148,17 @@ class ParquetOutput(Output):
                 tables.append(self._arrow.table(columns))
         return tables
 
-    def _rows_of(self, batch: Any, places: list[int]) -> list[Any]:
-        """Return the rows at ascending places of a record batch, as batches."""
+    def _rows_of(self, batch: Any, indices: list[int]) -> list[Any]:
+        """Return the rows at ascending indices of a record batch, as batches."""
         if not batch.num_rows:
             return [batch]  # of a table without rows
-        arrow, buffer = self._arrow, self._arrow.py_buffer(np.array(places, dtype=np.int64))
+        arrow, buffer = self._arrow, self._arrow.py_buffer(np.array(indices, dtype=np.int64))
         # Not array(), which imports pandas, where that is: it takes longer than many a job.
-        taken = arrow.Array.from_buffers(arrow.int64(), len(places), [None, buffer])
+        taken = arrow.Array.from_buffers(arrow.int64(), len(indices), [None, buffer])
         try:
             return [batch.take(taken)]
         except NotImplementedError:  # views: there is no kernel for them, and slices need none
-            runs = groupby(enumerate(places), lambda each: each[1] - each[0])
+            runs = groupby(enumerate(indices), lambda each: each[1] - each[0])
             found = ([at for _, at in run] for _, run in runs)
             slices = [batch.slice(run[0], len(run)) for run in found]
             # With an empty one there are several, which are copied when they are joined: of a single slice

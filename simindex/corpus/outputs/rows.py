@@ -43,9 +43,9 @@ def with_text(content: Any, field: str, text: str) -> Any:
         return content._replace(line=b"", cells=[*content.cells[:own], text, *content.cells[own + 1 :]])
     if isinstance(content, BatchRow):
         one = content.batch.slice(content.at, 1)
-        place = one.schema.get_field_index(field)
-        own = optional_module("pyarrow", "writing rows").array([text], one.schema.types[place])
-        return BatchRow(one.set_column(place, one.schema.field(place), own), 0)
+        index = one.schema.get_field_index(field)
+        own = optional_module("pyarrow", "writing rows").array([text], one.schema.types[index])
+        return BatchRow(one.set_column(index, one.schema.field(index), own), 0)
     return content
 
 

@@ -81,10 +81,10 @@ def _bad_row(source: Source, feed: _Feed, error: Exception) -> BadRowError:
     return BadRowError(f"{source.name}:{feed.number}", reason)
 
 
-def _header(source: Source, place: str, fields: Fields, cells: list[str]) -> list[str]:
+def _header(source: Source, origin: str, fields: Fields, cells: list[str]) -> list[str]:
     if not all(map(_is_utf8, cells)):
-        raise InputError(place, source.wrong_bytes())
-    fields.require_column(place, cells)
+        raise InputError(origin, source.wrong_bytes())
+    fields.require_column(origin, cells)
     return cells
 
 
@@ -176,11 +176,11 @@ class _Feed:
 def _values(
     source: Source, number: int, fields: Fields, names: list[str], cells: list[str]
 ) -> dict[str, Any] | BadRowError:
-    place = f"{source.name}:{number}"
+    origin = f"{source.name}:{number}"
     if len(cells) != len(names):
-        return BadRowError(place, f"expected {len(names)} columns, found {len(cells)}")
+        return BadRowError(origin, f"expected {len(names)} columns, found {len(cells)}")
     if not _is_utf8("".join(cells)):
-        return BadRowError(place, source.wrong_bytes())
+        return BadRowError(origin, source.wrong_bytes())
     values: dict[str, Any] = dict(zip(names, cells, strict=True))
     if not values.get(fields.id, True):
         values[fields.id] = None  # an empty cell is how CSV says that there is none

@@ -41,13 +41,13 @@ def read(source: Source, _fields: Fields) -> Iterator[Found]:
             yield number, None, BadRowError(f"{source.name}:{number}", reason)
 
 
-def _no_json(source: Source, place: str, content: bytes, expected: str) -> BadRowError:
+def _no_json(source: Source, origin: str, content: bytes, expected: str) -> BadRowError:
     """Return the BadRowError of what is no JSON: it says `expected`, or that the bytes are not UTF-8."""
     try:
         content.decode()
     except UnicodeDecodeError:
-        return BadRowError(place, source.wrong_bytes())
-    return BadRowError(place, f"expected {expected}")
+        return BadRowError(origin, source.wrong_bytes())
+    return BadRowError(origin, f"expected {expected}")
 
 
 def loads(content: bytes) -> Any:
@@ -123,14 +123,14 @@ def values_of(
 def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowError | None:
     import orjson
 
-    place = f"{source.name}:{number}"
+    origin = f"{source.name}:{number}"
     if line.isspace() or not line:
         return None
     try:
         value = loads(line)
     except orjson.JSONDecodeError as exc:
-        return _no_json(source, place, line, f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})")
+        return _no_json(source, origin, line, f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})")
     if isinstance(value, dict):
         return value
     remedy = "; --format json takes an array of objects" if number == 1 and isinstance(value, list) else ""
-    return BadRowError(place, f"expected a JSON object, found {kind_of(value)}{remedy}")
+    return BadRowError(origin, f"expected a JSON object, found {kind_of(value)}{remedy}")

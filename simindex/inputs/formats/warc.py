@@ -112,18 +112,18 @@ def _page(source: Source, number: int, record: Any) -> dict[str, Any] | BadRowEr
     kind = kind.strip().lower()
     if kind not in (*_HTML, _TEXT):
         return None
-    place = f"{source.name}:{number}"
+    origin = f"{source.name}:{number}"
     limit = source.limits.page
     try:
         content = _content(record, limit + 1)
     except Exception as exc:  # see above
-        return BadRowError(place, f"the page cannot be unpacked: {reason_of(exc)}")
+        return BadRowError(origin, f"the page cannot be unpacked: {reason_of(exc)}")
     if len(content) > limit:
-        return BadRowError(place, source.limits.refusal("a page"))
+        return BadRowError(origin, source.limits.refusal("a page"))
     try:
         text = web_page.text_of(content, web_page.charset_of(rest), kind in _HTML)
     except Exception as exc:  # resiliparse's errors derive from several builtins
-        return BadRowError(place, f"the page cannot be read: {reason_of(exc)}")
+        return BadRowError(origin, f"the page cannot be read: {reason_of(exc)}")
     if not text:
         return None
     return {"id": url, "text": text, "date": head.get_header("WARC-Date"), "content_type": kind}

@@ -39,7 +39,7 @@ many_keys = st.integers(0, 200)
 
 def items_of(some_keys: st.SearchStrategy[Any], most: int, first: int) -> st.SearchStrategy[list[Item]]:
     pairs = st.lists(st.tuples(some_keys, documents), max_size=most)
-    return pairs.map(lambda items: [(*item, first + place) for place, item in enumerate(items)])
+    return pairs.map(lambda items: [(*item, first + index) for index, item in enumerate(items)])
 
 
 class Case(NamedTuple):
@@ -194,9 +194,9 @@ def test_many_without_on_match_are_as_one_by_one(tmp_path: Path, removed: int, k
         return frozenset([*(f"{family}-{part}" for part in range(60)), f"{family}-version-{number}"])
 
     stored = [((family, number), version(family, number)) for family in range(50) for number in range(2)]
-    items = [(f"new {place}", version(place % 70, 2 + place)) for place in range(200)]
-    for place in range(0, 200 if known else 0, known or 1):
-        items[place] = (f"{place % 50}-{place % 2}", items[place][1])
+    items = [(f"new {position}", version(position % 70, 2 + position)) for position in range(200)]
+    for position in range(0, 200 if known else 0, known or 1):
+        items[position] = (f"{position % 50}-{position % 2}", items[position][1])
     outcomes = []
     for is_many in (False, True):
         with simindex.open(tmp_path / str(is_many), config=Config(num_perm=64)) as index:
@@ -213,17 +213,17 @@ def test_many_without_on_match_are_as_one_by_one(tmp_path: Path, removed: int, k
     assert outcomes[0] == outcomes[1]
 
 
-def in_one_bucket(place: int, family: int, last: int) -> Sketch:
+def in_one_bucket(index: int, family: int, last: int) -> Sketch:
     """A sketch that is like the others of its family, which only the first band can tell: the others begin
     with rows of its own."""
     return Sketch.from_rows(
-        [*[7] * 7, last, *(row for band in range(6) for row in (place + band, *[family] * 7))]
+        [*[7] * 7, last, *(row for band in range(6) for row in (index + band, *[family] * 7))]
     )
 
 
 def crowds(most: int, first: int) -> st.SearchStrategy[list[Sketch]]:
     drawn = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=most)
-    return drawn.map(lambda some: [in_one_bucket(first + place, *of) for place, of in enumerate(some)])
+    return drawn.map(lambda some: [in_one_bucket(first + index, *of) for index, of in enumerate(some)])
 
 
 @settings(max_examples=60)

@@ -23,7 +23,7 @@ def test_members_are_in_the_order_of_their_age_and_a_replaced_one_is_young(tmp_p
 
 def test_limit_keeps_those_that_are_the_fewest_steps_away(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", config=Config(simhash=None, num_perm=256)) as index:
-        index.insert_many((place, document(place)) for place in (4, 2, 0, 3, 1, 5, 6, 100))
+        index.insert_many((number, document(number)) for number in (4, 2, 0, 3, 1, 5, 6, 100))
         whole = index.cluster_of(2, 0.8)
         assert (whole, whole.truncated) == ([4, 2, 0, 3, 1, 5, 6], False)
         for limit in range(1, 8):

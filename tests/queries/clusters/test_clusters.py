@@ -27,9 +27,9 @@ EACH_LINKAGE = pytest.mark.parametrize("linkage", BY_LINKAGE)
 
 @pytest.mark.parametrize("name", CHAIN_CONFIGS)
 @settings(max_examples=40)
-@given(places=starts, removed=removals, batch_size=st.integers(1, 25), data=st.data())
+@given(begins=starts, removed=removals, batch_size=st.integers(1, 25), data=st.data())
 def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
-    name: str, places: list[int], removed: set[int], batch_size: int, data: st.DataObject
+    name: str, begins: list[int], removed: set[int], batch_size: int, data: st.DataObject
 ) -> None:
     options: dict[str, Any] = {}
     linkage: Any
@@ -37,7 +37,7 @@ def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
         options["threshold"] = data.draw(st.sampled_from([0.5, 0.7, 0.8, 1.0]))
     if name == "kept":
         options["exact"] = True
-    with index_of(CHAIN_CONFIGS[name], places, removed, batch_size) as index:
+    with index_of(CHAIN_CONFIGS[name], begins, removed, batch_size) as index:
         pairs = matching_pairs(index, **options)
         for linkage, grouped in BY_LINKAGE.items():
             assert list(index.clusters(linkage=linkage, **options)) == grouped(pairs)
@@ -49,14 +49,14 @@ def test_clusters_are_the_groups_of_all_pairs_that_queries_find(
 
 @EACH_LINKAGE
 @settings(max_examples=25)
-@given(places=starts, texts=st.sampled_from([0.5, 0.6, 0.8, 1.0]))
+@given(begins=starts, texts=st.sampled_from([0.5, 0.6, 0.8, 1.0]))
 def test_clusters_by_texts_are_the_groups_of_exact_pairs(
-    linkage: Any, places: list[int], texts: float
+    linkage: Any, begins: list[int], texts: float
 ) -> None:
     """256 rows at a threshold that is lower find what is as similar by its texts."""
     config = Config(simhash=None, num_perm=256)
-    documents = {key: document(place) for key, place in enumerate(places)}
-    with index_of(config, places, set(), 25) as index:
+    documents = {key: document(position) for key, position in enumerate(begins)}
+    with index_of(config, begins, set(), 25) as index:
         found = index.clusters(texts, linkage, recall=0.999999, texts=documents)
         pairs = [
             (a, b)

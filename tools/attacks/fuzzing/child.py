@@ -45,20 +45,20 @@ def main() -> None:
 
             targets = stored.TARGETS | read.TARGETS | compiled.TARGETS
     for name in names.split(","):
-        place = Path(folder, name)
+        work = Path(folder, name)
         fork = os.fork()
         if not fork:
-            told = os.open(place / "told", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            told = os.open(work / "told", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(told, 1)
             os.dup2(told, 2)
             check, make_seeds = targets[name]
             for number, seed in enumerate(make_seeds()):
-                Path(place, "seeds", f"{number}").write_bytes(seed)
+                Path(work, "seeds", f"{number}").write_bytes(seed)
             filled = [argument.replace("TARGET", name) for argument in arguments]
             tried = ended_behind(float(seconds), check) if float(seconds) else check
             atheris.Setup([sys.argv[0], *filled], lambda data: tried(data.ljust(4, b"\0")))  # noqa: B023
             atheris.Fuzz()
-        (place / "status").write_text(str(os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])))
+        (work / "status").write_text(str(os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])))
 
 
 if __name__ == "__main__":

@@ -153,8 +153,8 @@ def ask_a_segment(data: bytes) -> None:
     values = dict(values)
     key = sorted(values)[int.from_bytes(data[1:3], "little") % len(values)]
     value = bytearray(values[key])
-    for place, put in _changes(data[3:]):
-        at = place % len(value)
+    for offset, put in _changes(data[3:]):
+        at = offset % len(value)
         value[at : at + len(put)] = put[: len(value) - at]
     if not entry.chunked:
         values[key] = seal("segments", key, bytes(value[:-SEAL_BYTES]))
@@ -194,10 +194,10 @@ def _call_seeds() -> list[bytes]:
 
 def _segment_seeds() -> list[bytes]:
     return [
-        bytes([form]) + table.to_bytes(2, "little") + bytes([place, 0, 0, 7]) + bytes(range(8)) + b"\x05"
+        bytes([form]) + table.to_bytes(2, "little") + bytes([offset, 0, 0, 7]) + bytes(range(8)) + b"\x05"
         for form in range(2)
         for table in (0, 2, 9, 20)
-        for place in (0, 200)
+        for offset in (0, 200)
     ]
 
 

@@ -30,8 +30,8 @@ _STEP_BYTES = 20_000
 def back_up(folder: Path, seed: int, life: int) -> list[Kill]:
     """Kill `LIFE` processes that change one index and back it up."""
     path, copy = folder / "index", folder / "copy"
-    for place in folder.iterdir():
-        shutil.rmtree(place)
+    for entry in folder.iterdir():
+        shutil.rmtree(entry)
     layout = lives.layout_of(seed, life)
     state: State = {}
     backed_up: State | None = None

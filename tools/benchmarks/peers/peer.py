@@ -158,7 +158,7 @@ def shingles(text: str) -> set[str]:
     words = re.findall(r"\w+", text.lower())
     if len(words) < SHINGLE_WORDS:
         return {" ".join(words)} if words else set()
-    return set(map(" ".join, zip(*(words[place:] for place in range(SHINGLE_WORDS)), strict=False)))
+    return set(map(" ".join, zip(*(words[index:] for index in range(SHINGLE_WORDS)), strict=False)))
 
 
 def folder_bytes(folder: Path) -> int:
