@@ -77,7 +77,7 @@ PyObject *call(body *run, const char *name, Py_ssize_t expected, PyObject *const
     /* bind_sketch.c */                                                                                               \
     f(normalized) f(sketch_texts) f(sketch_hashes) f(smallest_hashes) f(sample_hashes) f(pack_kept) f(unpack_kept)   \
     f(num_common)                                                                                                     \
-    f(shingles) f(hash_texts) f(word_places) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
+    f(shingles) f(hash_texts) f(word_spans) f(hash_ready) f(xxh64) f(xxh64_each) f(weighted_simhash) f(agreement) f(permute)                      \
     /* bind_documents.c */                                                                                            \
     f(take_items) f(pack_keys) f(pack_records)                                                                       \
     /* bind_query.c */                                                                                                \

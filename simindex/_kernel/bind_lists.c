@@ -4,10 +4,10 @@
 /* firsts, numbers; and lists, ends: of `num_documents` documents. */
 static void take_lists(buffers *held, PyObject *const *args, size_t num_documents, shingle_lists *lists,
                        listed_texts *texts) {
-    size_t num_firsts, num_numbers, num_places;
+    size_t num_firsts, num_numbers, num_lists;
     lists->firsts = take_items(held, args[0], READABLE, 8, &num_firsts, "firsts");
     lists->numbers = take_items(held, args[1], READABLE, 4, &num_numbers, "numbers");
-    texts->lists = take_items(held, args[2], READABLE, 4, &num_places, "lists");
+    texts->lists = take_items(held, args[2], READABLE, 4, &num_lists, "lists");
     texts->ends = take_items(held, args[3], READABLE, 8, &texts->count, "ends");
     if (held->failed) return;
     lists->count = num_firsts ? num_firsts - 1 : 0;
@@ -21,7 +21,7 @@ static void take_lists(buffers *held, PyObject *const *args, size_t num_document
         is_sound &= end <= texts->ends[i];
         end = texts->ends[i];
     }
-    if (!is_sound || end > num_places || texts->count >= UINT32_MAX)
+    if (!is_sound || end > num_lists || texts->count >= UINT32_MAX)
         refuse(held, "lists: expected ends that ascend and numbers of documents, found others");
 }
 

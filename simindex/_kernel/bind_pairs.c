@@ -42,7 +42,7 @@ FUNCTION(find_pairs, 10) {
         cursor->begin > cursor->right || cursor->right > cursor->end || cursor->end > in.count ||
         (cursor->is_long && !cursor->num_longs))
         return refuse(held, "cursor: out of range");
-    sketch_place *work = malloc(how.max_run * sizeof *work);
+    sketch_location *work = malloc(how.max_run * sizeof *work);
     if (!work) return refuse_memory(held);
     UNLOCKED(end = find_pairs(dir, &how, &in, cursor, work, &found, &where));
     free(work);

@@ -539,7 +539,7 @@ done:
 
 /* Where each word of a text begins and ends, in code points: two uint32 a word, as bytes; None for a text that has to
  * be normalised first. */
-FUNCTION(word_places, 5) {
+FUNCTION(word_spans, 5) {
     uint64_t fold = take_u64(held, args[0]);
     if (!held->failed && fold > FOLD_ALL) refuse(held, "fold: expected 0..2");
     shingling how = {SHINGLE_WORDS, 1, (int)fold, 0};
@@ -552,16 +552,16 @@ FUNCTION(word_places, 5) {
     const char *bytes = utf8_of(args[4], &length, &encoded);
     int is_right = bytes && !too_long((size_t)length);
     void *memory = is_right ? allocate_scratch((size_t)length, &scratch) : NULL;
-    uint32_t *places = memory ? malloc(CUT_EDGES((size_t)length) * sizeof *places) : NULL;
-    if (is_right && !places) refuse_memory(held);
-    if (places) {
+    uint32_t *spans = memory ? malloc(CUT_EDGES((size_t)length) * sizeof *spans) : NULL;
+    if (is_right && !spans) refuse_memory(held);
+    if (spans) {
         size_t count;
-        scratch.places = places;
-        UNLOCKED(count = word_places(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch));
+        scratch.spans = spans;
+        UNLOCKED(count = word_spans(&letters, &how, (const uint8_t *)bytes, (size_t)length, &scratch));
         if (count == NOT_NORMAL) result = Py_NewRef(Py_None);
-        else result = PyBytes_FromStringAndSize((const char *)places, (Py_ssize_t)(count * 8));
+        else result = PyBytes_FromStringAndSize((const char *)spans, (Py_ssize_t)(count * 8));
     }
-    free(places);
+    free(spans);
     free(memory);
     Py_XDECREF(encoded);
     return result;

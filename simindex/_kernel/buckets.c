@@ -2,7 +2,7 @@
  *
  * Unlike documents share a prefix by chance; many more than chance puts there are boilerplate or made on purpose, and
  * one full bucket would slow down each query that meets it. So a crowded bucket is cut to the entries around
- * the place of the key in order of (key, number), where those lie that share most bits with it. Invariant: which they
+ * the position of the key in order of (key, number), where those lie that share most bits with it. Invariant: which they
  * are follows from the entries alone, not from the segments that they lie in.
  *
  * Keys are read unchecked, for they decide only which of them are compared: where they do not ascend, as damage can
@@ -36,17 +36,17 @@ static int sees_all(const directory *dir, const bucket_part *part) {
     return part->unseen >= segment_at(dir, part->range->segment)->span;
 }
 
-/* Entries of first .. place-1 that are seen. */
-static uint64_t num_seen(const directory *dir, const bucket_part *part, uint64_t place) {
-    if (sees_all(dir, part)) return place - part->range->first;
+/* Entries of first .. end-1 that are seen. */
+static uint64_t num_seen(const directory *dir, const bucket_part *part, uint64_t end) {
+    if (sees_all(dir, part)) return end - part->range->first;
     uint64_t seen = 0;
-    for (uint64_t entry = part->range->first; entry < place; entry++)
+    for (uint64_t entry = part->range->first; entry < end; entry++)
         seen += table_number(dir, part->range->table, entry) < part->unseen;
     return seen;
 }
 
-/* The place of an entry before which so many are seen. */
-static uint64_t place_behind(const directory *dir, const bucket_part *part, uint64_t seen) {
+/* An entry before which so many are seen. */
+static uint64_t entry_after(const directory *dir, const bucket_part *part, uint64_t seen) {
     const lookup *range = part->range;
     if (sees_all(dir, part)) return range->first + at_most(seen, range->last - range->first);
     uint64_t entry = range->first;
@@ -115,8 +115,8 @@ static void narrow(const directory *dir, bucket_part *parts, size_t count, uint6
     end_at(dir, parts, count, all_below + above, key, prefix | tail);
     begin_at(dir, parts, count, less(all_below, below), prefix, key);
     for (size_t i = 0; i < count; i++) {
-        uint64_t first = place_behind(dir, parts + i, parts[i].low);
-        uint64_t last = place_behind(dir, parts + i, parts[i].high);
+        uint64_t first = entry_after(dir, parts + i, parts[i].low);
+        uint64_t last = entry_after(dir, parts + i, parts[i].high);
         parts[i].range->first = first, parts[i].range->last = last > first ? last : first;
     }
 }

@@ -7,8 +7,8 @@
 
 void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t *bitmap) {
     for (size_t i = 0; i < count; i++) {
-        uint64_t place = load64(keys + i * 8) >> (64 - bitmap_bits);
-        bitmap[place >> 3] |= (uint8_t)(1 << (place & 7));
+        uint64_t bit = load64(keys + i * 8) >> (64 - bitmap_bits);
+        bitmap[bit >> 3] |= (uint8_t)(1 << (bit & 7));
     }
 }
 
@@ -101,18 +101,18 @@ static inline void fetch_denial(const table_row *table, uint64_t key, unsigned p
     if (filter_serves(table, prefix_bits)) {
         find_line(table, p);
     } else if (bitmap_serves(table, prefix_bits)) {
-        uint64_t place = key >> (64 - table->bitmap_bits);
-        p->at = (const uint8_t *)table->bitmap_words + (place >> 3);
-        p->chunk = 0, p->block = place / (64 * WORDS_BLOCK);
+        uint64_t bit = key >> (64 - table->bitmap_bits);
+        p->at = (const uint8_t *)table->bitmap_words + (bit >> 3);
+        p->chunk = 0, p->block = bit / (64 * WORDS_BLOCK);
     } else return;
     __builtin_prefetch(p->at);
 }
 
 /* What denies a prefix is not looked at again, so its block has to be verified: 0, or -1 with *where. */
-static inline int verify_denial(uint64_t chunks, uint64_t checked, const probe *p, damage place, damage *where) {
+static inline int verify_denial(uint64_t chunks, uint64_t checked, const probe *p, damage of, damage *where) {
     if (checked && __atomic_load_n((const uint8_t *)checked + p->block, __ATOMIC_RELAXED)) return 0;
     if (!check_block((const chunk_row *)chunks + p->chunk, p->block)) return 0;
-    *where = (damage){place.segment, place.table, p->chunk, p->block};
+    *where = (damage){of.segment, of.table, p->chunk, p->block};
     return -1;
 }
 
@@ -127,8 +127,8 @@ static inline int may_hold(const directory *dir, uint32_t segment, uint32_t tabl
     }
     if (!bitmap_serves(table, prefix_bits)) return 1;
     unsigned shorter = prefix_bits < table->bitmap_bits ? table->bitmap_bits - prefix_bits : 0;
-    uint64_t place = key >> (64 - table->bitmap_bits) >> shorter << shorter;
-    if (*p->at >> (place & 7) & ((1u << (1u << shorter)) - 1)) return 1;
+    uint64_t bit = key >> (64 - table->bitmap_bits) >> shorter << shorter;
+    if (*p->at >> (bit & 7) & ((1u << (1u << shorter)) - 1)) return 1;
     return verify_denial(table->bitmap, table->bitmap_checked, p, (damage){segment, 2 * dir->num_tables + 1 + table_number, 0, 0}, where);
 }
 
@@ -150,9 +150,9 @@ static unsigned lines_marked;
 
 /* Whether a page was marked before in this call; it counts as marked from now on. */
 static int was_marked(marked_pages *pages, const void *address) {
-    uint64_t page = (uint64_t)address >> 12, *place = pages->items + page % MOST_MARKED;
-    int is_old = *place == page;
-    *place = page;
+    uint64_t page = (uint64_t)address >> 12, *slot = pages->items + page % MOST_MARKED;
+    int is_old = *slot == page;
+    *slot = page;
     return is_old;
 }
 

@@ -227,7 +227,7 @@ typedef struct {
 typedef struct {
     uint8_t *text;    /* normalised; what lies between words has no meaning */
     uint32_t *edges;  /* words: where each begins in `text`, and where it ends; characters: where each begins, and the end */
-    uint32_t *places; /* NULL, or of words as many as edges: the same in the bytes that are cut */
+    uint32_t *spans;  /* NULL, or of words as many as edges: the same in the bytes that are cut */
 } cut_scratch;
 
 enum { HAS_SIGNATURE = 1, HAS_FINGERPRINT = 2 }; /* what a sketch has */
@@ -241,8 +241,8 @@ size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, s
            const cut_scratch *scratch);
 
 /* Cut into words; returns their number or NOT_NORMAL, and where each begins and ends in the text, in code points, goes to
- * scratch->places. */
-size_t word_places(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
+ * scratch->spans. */
+size_t word_spans(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                    const cut_scratch *scratch);
 
 /* Number of shingles that `num_tokens` tokens have. */
@@ -397,12 +397,12 @@ typedef struct {
     size_t page_bytes;
 } tree_file;
 
-/* A node: the place of its page among those asked for; its key padded with zeros; in a branch the child page, in a leaf
+/* A node: the index of its page among those asked for; its key padded with zeros; in a branch the child page, in a leaf
  * the length of the value; where in the file a value begins, or the page that has it. */
 typedef struct {
     int64_t page;
     uint8_t key[KEY_ROOM];
-    int64_t key_bytes, number, flags, place;
+    int64_t key_bytes, number, flags, offset;
 } page_node;
 
 /* How many nodes a page has at most. */
@@ -490,7 +490,7 @@ static inline const uint8_t *number_in(const chunk_row *chunk, uint64_t at) {
     return (const uint8_t *)chunk->numbers + at / TABLE_BLOCK * chunk->number_stride + at % TABLE_BLOCK * 4;
 }
 
-/* The chunk of an entry, and its place there. */
+/* The chunk of an entry, and its index there. */
 static inline const chunk_row *entry_chunk(const directory *dir, const table_row *table, uint64_t entry, uint64_t *at) {
     const chunk_row *chunk = (const chunk_row *)table->chunks;
     *at = entry;
@@ -560,28 +560,28 @@ typedef struct {
     const chunk_row *chunk;
     const uint8_t *words;
     uint64_t block, in_block;
-} row_place;
+} row_location;
 
-static inline row_place place_of(const directory *dir, const segment_row *segment, uint64_t row) {
+static inline row_location locate_row(const directory *dir, const segment_row *segment, uint64_t row) {
     const chunk_row *chunk = (const chunk_row *)segment->sketch_chunks;
     if (row >= dir->sketches_per_chunk) chunk += row / dir->sketches_per_chunk, row %= dir->sketches_per_chunk;
     /* A division of 32 bits is the shorter one. */
     uint32_t rows = (uint32_t)dir->sketches_per_block, block = (uint32_t)row / rows, in_block = (uint32_t)row - block * rows;
     const uint8_t *words = (const uint8_t *)chunk->keys + (uint64_t)block * chunk->key_stride + in_block * dir->bands * 8;
-    return (row_place){chunk, words, block, in_block};
+    return (row_location){chunk, words, block, in_block};
 }
 
-static inline uint64_t fingerprint_at(const row_place *lies) {
+static inline uint64_t fingerprint_at(const row_location *lies) {
     const uint8_t *first = (const uint8_t *)lies->chunk->fingerprints;
     return load64(first + lies->block * lies->chunk->fingerprint_stride + lies->in_block * 8);
 }
 
-static inline const uint8_t *number_at(const row_place *lies) {
+static inline const uint8_t *number_at(const row_location *lies) {
     return (const uint8_t *)lies->chunk->numbers + lies->block * lies->chunk->number_stride + lies->in_block * 4;
 }
 
 static inline uint32_t sketch_number(const directory *dir, const segment_row *segment, uint64_t row) {
-    row_place lies = place_of(dir, segment, row);
+    row_location lies = locate_row(dir, segment, row);
     return load32(number_at(&lies));
 }
 
@@ -628,27 +628,27 @@ static inline int check_block(const chunk_row *chunk, uint64_t block) {
 int check_entries(const directory *dir, uint64_t segment, uint64_t table, uint64_t first, uint64_t last,
                   damage *where);
 
-/* The places of an entry and of a sketch, for who finds them damaged. */
+/* Where an entry and a sketch lie, for who finds them damaged. */
 static inline damage entry_damage(const directory *dir, uint64_t segment, uint64_t table, uint64_t entry) {
     uint64_t at = entry % dir->entries_per_chunk;
     return (damage){segment, table, entry / dir->entries_per_chunk, at / TABLE_BLOCK};
 }
 
-static inline damage sketch_damage(const directory *dir, uint64_t segment, const row_place *lies) {
+static inline damage sketch_damage(const directory *dir, uint64_t segment, const row_location *lies) {
     const chunk_row *first = (const chunk_row *)segment_at(dir, segment)->sketch_chunks;
     return (damage){segment, dir->num_tables, (uint64_t)(lies->chunk - first), lies->block};
 }
 
 /* The same as check_entries for the block that holds one sketch. */
-static inline int check_place(const directory *dir, uint64_t segment, const row_place *lies, damage *where) {
+static inline int check_row(const directory *dir, uint64_t segment, const row_location *lies, damage *where) {
     if (!check_block(lies->chunk, lies->block)) return 0;
     *where = sketch_damage(dir, segment, lies);
     return 1;
 }
 
 static inline int check_sketch(const directory *dir, uint64_t segment, uint64_t row, damage *where) {
-    row_place lies = place_of(dir, segment_at(dir, segment), row);
-    return check_place(dir, segment, &lies, where);
+    row_location lies = locate_row(dir, segment_at(dir, segment), row);
+    return check_row(dir, segment, &lies, where);
 }
 
 /* First fence of a table that is >= target, or their number. The entries before its block, but for those of the
@@ -681,7 +681,7 @@ static inline lookup lookup_of(const directory *dir, uint32_t segment, uint32_t 
 }
 
 /* Of paging.c: ask for the pages of all entries that lookups will find; around: at least so many neighbours together. */
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
+void ask_for_lookups(const directory *dir, const lookup *lookups, size_t count, uint64_t around);
 
 /* Ask for the pages of a sketch. */
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row);
@@ -720,7 +720,7 @@ typedef struct {
 } marked_pages;
 
 /* Fill `lookups`, which has room for num_segments x count; tables that cannot hold a prefix are left out, and `query`
- * is the place of a whole key. probes: count; marked: NULL, or for several calls. Returns how many, or SIZE_MAX with
+ * is the index of a whole key. probes: count; marked: NULL, or for several calls. Returns how many, or SIZE_MAX with
  * *where on damage. */
 size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes, lookup *lookups, marked_pages *marked,
                     damage *where);
@@ -756,14 +756,14 @@ size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t 
                      uint64_t num_lines, uint8_t *lines);
 
 /* The row of a number where numbers are as dense everywhere. */
-static inline uint64_t even_place(const segment_row *segment, uint32_t number) {
+static inline uint64_t even_row(const segment_row *segment, uint32_t number) {
     return (uint64_t)((unsigned __int128)number * segment->num_sketches / (segment->span ? segment->span : 1));
 }
 
 /* Row of a relative number in a segment's sketch column, or UINT64_MAX; sooner with a guess that is near. It searches numbers that are not
  * verified: the row that it finds is to be verified (`check_sketch`). None found proves nothing: where an entry
  * says that there is a sketch it means damage, and the block that hides it goes to *where (`find_lost_sketch`);
- * elsewhere the blocks beside the number's place decide (`check_absence`: 0, or 1 with *where on damage). */
+ * elsewhere the blocks beside the number's row decide (`check_absence`: 0, or 1 with *where on damage). */
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
 uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t number, uint64_t guess);
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
@@ -941,7 +941,7 @@ int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t 
 #define MOST_COMPARED (1u << 21) /* comparisons of a call: some hundredths of a second */
 #define NO_RANK UINT64_MAX
 
-/* A pair as it goes to Python; a < b, which are ranks: places of documents among those of all segments. */
+/* A pair as it goes to Python; a < b, which are ranks: indices of documents among those of all segments. */
 typedef struct {
     uint32_t a, b;
     uint16_t agree, distance; /* `agree` NO_VALUE in an index without band words */
@@ -954,7 +954,7 @@ typedef struct {
 
 /* A run of entries that was too long to be compared all with all. */
 typedef struct {
-    uint64_t prefix;                 /* that its sketches share, in the places of the word or fingerprint */
+    uint64_t prefix;                 /* that its sketches share, in the bits of the word or fingerprint */
     uint32_t ranks[REPRESENTATIVES]; /* of its first entries, which all others were compared with */
 } long_run;
 
@@ -998,7 +998,7 @@ typedef struct {
 typedef struct {
     const uint8_t *words;
     uint64_t fingerprint;
-} sketch_place;
+} sketch_location;
 
 typedef enum {
     PAIRS_FOUND,        /* there may be more: call again */
@@ -1011,7 +1011,7 @@ typedef enum {
  * limits and were not compared in an earlier table. In a run of more than max_run the first REPRESENTATIVES
  * take the place of those before. */
 pairs_outcome find_pairs(const directory *dir, const pair_search *how, const pair_entries *in, pair_cursor *at,
-                         sketch_place *work, pair_list *found, damage *where);
+                         sketch_location *work, pair_list *found, damage *where);
 
 /* What is under way when copies are looked for; begin with zeros. */
 typedef struct {
@@ -1072,14 +1072,14 @@ typedef struct {
     uint32_t text, number, hits;
 } held_document;
 
-/* Shingles first .. behind-1 of a text, all of them in a document: that at a place among held ones. */
+/* Shingles first .. behind-1 of a text, all of them in a document: `sketch`: its index among held ones. */
 typedef struct {
-    uint32_t place, first, behind;
+    uint32_t sketch, first, behind;
 } shingle_run;
 
-/* The run of a document that is under way, behind 0: none; place + 1, or 0 of a document that is not asked for. */
+/* The run of a document that is under way, behind 0: none; sketch + 1, or 0 of a document that is not asked for. */
 typedef struct {
-    uint32_t place, first, behind;
+    uint32_t sketch, first, behind;
 } open_run;
 
 /* Find the documents of which texts have `least` shingles or more, text by text; least: 1 or more, by number. seen:

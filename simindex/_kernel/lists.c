@@ -31,16 +31,16 @@ size_t count_held(const shingle_lists *lists, const listed_texts *texts, const u
 }
 
 static size_t add_run(const open_run *run, shingle_run *runs, size_t count, size_t room) {
-    if (count < room) runs[count] = (shingle_run){run->place - 1, run->first, run->behind};
+    if (count < room) runs[count] = (shingle_run){run->sketch - 1, run->first, run->behind};
     return count + 1;
 }
 
 size_t find_runs(const shingle_lists *lists, const listed_texts *texts, const held_document *held, size_t num_held,
                  open_run *open, shingle_run *runs, size_t room) {
     size_t count = 0;
-    for (size_t place = 0, next; place < num_held; place = next) {
-        uint32_t text = held[place].text;
-        for (next = place; next < num_held && held[next].text == text; next++)
+    for (size_t sketch = 0, next; sketch < num_held; sketch = next) {
+        uint32_t text = held[sketch].text;
+        for (next = sketch; next < num_held && held[next].text == text; next++)
             open[held[next].number] = (open_run){(uint32_t)next + 1, 0, 0};
         uint64_t begin = text ? texts->ends[text - 1] : 0;
         for (uint64_t at = begin; at < texts->ends[text]; at++) {
@@ -48,7 +48,7 @@ size_t find_runs(const shingle_lists *lists, const listed_texts *texts, const he
             if (list >= lists->count) continue;
             for (uint64_t i = lists->firsts[list]; i < lists->firsts[list + 1]; i++) {
                 open_run *run = open + lists->numbers[i];
-                if (!run->place) continue;
+                if (!run->sketch) continue;
                 if (run->behind != here || !here) {
                     if (run->behind) count = add_run(run, runs, count, room);
                     run->first = here;
@@ -56,7 +56,7 @@ size_t find_runs(const shingle_lists *lists, const listed_texts *texts, const he
                 run->behind = here + 1;
             }
         }
-        for (size_t i = place; i < next; i++) {
+        for (size_t i = sketch; i < next; i++) {
             open_run *run = open + held[i].number;
             if (run->behind) count = add_run(run, runs, count, room);
             *run = (open_run){0, 0, 0};

@@ -225,8 +225,8 @@ size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position,
     size_t written = 0;
     uint64_t row = *position, total = from->num_sketches;
     for (; row < total && written < capacity; row++) {
-        row_place lies = place_of(dir, from, row);
-        if (check_place(dir, segment, &lies, where)) return SIZE_MAX;
+        row_location lies = locate_row(dir, from, row);
+        if (check_row(dir, segment, &lies, where)) return SIZE_MAX;
         uint32_t relative = load32(number_at(&lies)), number = relative + (uint32_t)offset;
         if (relative >= from->span || (row && relative <= sketch_number(dir, from, row - 1))) {
             *where = sketch_damage(dir, segment, &lies);

@@ -112,15 +112,15 @@ static void settle(const mapping *by, normalizer *to) {
     size_t first = to->num_codes;
     while (first && combining_class(by, to->codes[first - 1])) first--;
     uint32_t *marks = to->codes + first, *sorted = to->codes + to->room_codes;
-    size_t count = to->num_codes - first, places[256] = {0}, at = 0;
+    size_t count = to->num_codes - first, begins[256] = {0}, at = 0;
     if (!count) return;
-    for (size_t i = 0; i < count; i++) places[combining_class(by, marks[i])]++;
+    for (size_t i = 0; i < count; i++) begins[combining_class(by, marks[i])]++;
     for (int class = 0; class < 256; class++) {
-        size_t of_class = places[class];
-        places[class] = at;
+        size_t of_class = begins[class];
+        begins[class] = at;
         at += of_class;
     }
-    for (size_t i = 0; i < count; i++) sorted[places[combining_class(by, marks[i])]++] = marks[i];
+    for (size_t i = 0; i < count; i++) sorted[begins[combining_class(by, marks[i])]++] = marks[i];
     for (size_t i = 0; i < count; i++) marks[i] = to->has_late && sorted[i] == by->late ? by->late_becomes : sorted[i];
     to->has_late = 0;
 }

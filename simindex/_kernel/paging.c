@@ -197,7 +197,7 @@ static void blocks_of_range(const directory *dir, const lookup *l, uint64_t *fir
     if (behind > fence) *last = behind - 1; /* else they descend, and are damaged */
 }
 
-void ask_for_places(const directory *dir, const lookup *lookups, size_t count, uint64_t around) {
+void ask_for_lookups(const directory *dir, const lookup *lookups, size_t count, uint64_t around) {
     unsigned turn = __atomic_add_fetch(&fences_marked, 1, __ATOMIC_RELAXED);
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
@@ -216,7 +216,7 @@ void ask_for_places(const directory *dir, const lookup *lookups, size_t count, u
 }
 
 void ask_for_sketch(const directory *dir, const segment_row *segment, uint64_t row) {
-    row_place lies = place_of(dir, segment, row);
+    row_location lies = locate_row(dir, segment, row);
     if (!lies.chunk->seals) return;
     const uint8_t *page = (const uint8_t *)lies.chunk->keys + lies.block * lies.chunk->key_stride;
     ask_for(lies.block ? page - PAGE_HEAD : page, lies.chunk->key_stride - PAGE_HEAD);

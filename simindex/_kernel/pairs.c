@@ -1,6 +1,6 @@
 /* Pairs: sketches that share a prefix, compared run by run, and equal ones.
  *
- * Entries come in order of (key, rank), a buffer at a time; a rank is the place of a document among those of all
+ * Entries come in order of (key, rank), a buffer at a time; a rank is the index of a document among those of all
  * segments. What is under way is in a cursor, so that every call is short. Nothing remembers the pairs that were
  * found: two sketches say by themselves in which table they were compared first. Tested against a comparison of
  * all with all (tests/kernel/test_kernel_pairs.py).
@@ -10,7 +10,7 @@
 /* ---- sketches by rank ---- */
 
 /* Find and verify the sketch of a rank: 0, or 1 with *where on damage. */
-static int load_sketch(const directory *dir, const uint64_t *offsets, uint32_t rank, sketch_place *place,
+static int load_sketch(const directory *dir, const uint64_t *offsets, uint32_t rank, sketch_location *into,
                        damage *where) {
     uint64_t low = 0, high = dir->num_segments;
     while (high - low > 1) {
@@ -23,11 +23,11 @@ static int load_sketch(const directory *dir, const uint64_t *offsets, uint32_t r
         find_lost_sketch(dir, low, where);
         return 1;
     }
-    row_place lies = place_of(dir, segment_at(dir, low), row);
-    if (check_place(dir, low, &lies, where)) return 1;
-    *place = (sketch_place){lies.words, fingerprint_at(&lies)};
-    __builtin_prefetch(place->words);
-    __builtin_prefetch(place->words + 64);
+    row_location lies = locate_row(dir, segment_at(dir, low), row);
+    if (check_row(dir, low, &lies, where)) return 1;
+    *into = (sketch_location){lies.words, fingerprint_at(&lies)};
+    __builtin_prefetch(into->words);
+    __builtin_prefetch(into->words + 64);
     return 0;
 }
 
@@ -35,7 +35,7 @@ static int load_sketch(const directory *dir, const uint64_t *offsets, uint32_t r
 static int is_again(const pair_search *how, uint64_t table) { return how->by_words && table >= how->by_words; }
 
 /* What a table of the method is sorted by, of a sketch, as far as it is in the prefix. */
-static uint64_t prefix_in(const pair_search *how, const sketch_place *sketch, uint64_t table) {
+static uint64_t prefix_in(const pair_search *how, const sketch_location *sketch, uint64_t table) {
     uint64_t word = is_again(how, table) ? table - how->by_words : table;
     return (how->by_words ? load64(sketch->words + word * 8) : sketch->fingerprint) & how->masks[table];
 }
@@ -61,7 +61,7 @@ static const long_run *find_long(const pair_search *how, uint64_t table, uint64_
 
 /* Whether two sketches were compared in an earlier table: they share the prefix there, and it was no long run,
  * or one of the two represents it. */
-static int was_compared(const pair_search *how, const sketch_place *a, uint32_t rank_a, const sketch_place *b,
+static int was_compared(const pair_search *how, const sketch_location *a, uint32_t rank_a, const sketch_location *b,
                         uint32_t rank_b) {
     for (uint64_t table = 0; table < how->table; table++) {
         uint64_t prefix = prefix_in(how, a, table);
@@ -78,8 +78,8 @@ static pair_row row_of(uint32_t a, uint32_t b, uint32_t agree, uint32_t distance
     return (pair_row){a < b ? a : b, a < b ? b : a, (uint16_t)agree, (uint16_t)distance};
 }
 
-static void compare(const directory *dir, const pair_search *how, const sketch_place *a, uint32_t rank_a,
-                    const sketch_place *b, uint32_t rank_b, pair_list *found) {
+static void compare(const directory *dir, const pair_search *how, const sketch_location *a, uint32_t rank_a,
+                    const sketch_location *b, uint32_t rank_b, pair_list *found) {
     uint32_t agree = NO_VALUE, distance = hamming(a->fingerprint, b->fingerprint);
     if (!how->by_words && distance > how->max_distance) return;
     if (dir->bands) agree = agreement(a->words, b->words, dir->bands);
@@ -90,7 +90,7 @@ static void compare(const directory *dir, const pair_search *how, const sketch_p
 /* Compare the entries of the run under way, from the cursor on. 0, or 1 with *where on damage; the run is done
  * where `right` has come to `end`. */
 static int compare_run(const directory *dir, const pair_search *how, const pair_entries *in, pair_cursor *at,
-                       sketch_place *work, pair_list *found, damage *where) {
+                       sketch_location *work, pair_list *found, damage *where) {
     const uint32_t *lefts = at->is_long ? how->longs[at->num_longs - 1].ranks : in->ranks + at->begin;
     uint64_t num_lefts = at->is_long ? REPRESENTATIVES : at->end - at->begin;
     uint64_t enough = at->compared + MOST_COMPARED;
@@ -99,7 +99,7 @@ static int compare_run(const directory *dir, const pair_search *how, const pair_
     for (; at->right < at->end; at->right++, at->nth++, at->left = 0) {
         uint64_t before = at->nth < num_lefts ? at->nth : num_lefts;
         uint32_t rank = in->ranks[at->right];
-        sketch_place sketch;
+        sketch_location sketch;
         if (at->nth < num_lefts) sketch = work[at->nth];
         else if (load_sketch(dir, how->offsets, rank, &sketch, where)) return 1;
         for (; at->left < before; at->left++) {
@@ -123,7 +123,7 @@ static uint64_t run_behind(const pair_entries *in, unsigned shift, uint64_t firs
 static int begin_long(const directory *dir, const pair_search *how, const pair_entries *in, pair_cursor *at,
                       damage *where) {
     long_run *run = how->longs + at->num_longs;
-    sketch_place first;
+    sketch_location first;
     if (load_sketch(dir, how->offsets, in->ranks[at->begin], &first, where)) return 1;
     run->prefix = prefix_in(how, &first, how->table);
     if (is_again(how, how->table)) memset(run->ranks, 0xFF, sizeof run->ranks);
@@ -134,7 +134,7 @@ static int begin_long(const directory *dir, const pair_search *how, const pair_e
 }
 
 pairs_outcome find_pairs(const directory *dir, const pair_search *how, const pair_entries *in, pair_cursor *at,
-                         sketch_place *work, pair_list *found, damage *where) {
+                         sketch_location *work, pair_list *found, damage *where) {
     unsigned shift = 64 - (unsigned)how->bits;
     uint64_t enough = at->compared + MOST_COMPARED;
     for (;;) {
@@ -165,16 +165,16 @@ pairs_outcome find_pairs(const directory *dir, const pair_search *how, const pai
 
 /* ---- equal sketches ---- */
 
-static int are_equal(const directory *dir, const pair_search *how, const sketch_place *a, const sketch_place *b) {
+static int are_equal(const directory *dir, const pair_search *how, const sketch_location *a, const sketch_location *b) {
     if (hamming(a->fingerprint, b->fingerprint) > how->max_distance) return 0;
     return !how->min_agree || !memcmp(a->words, b->words, dir->bands * 8);
 }
 
 /* The first document of an equal sketch among those of this key, with its sketch in *other, or NO_RANK; then it is one of
  * them from here on, as long as there is room. */
-static int find_first(const directory *dir, const pair_search *how, const sketch_place *sketch, uint32_t rank,
+static int find_first(const directory *dir, const pair_search *how, const sketch_location *sketch, uint32_t rank,
                       copy_cursor *at, uint64_t *slots, uint32_t *used, size_t num_slots, uint64_t *first,
-                      sketch_place *other, damage *where) {
+                      sketch_location *other, damage *where) {
     uint64_t hash = how->min_agree ? xxh64(sketch->words, dir->bands * 8, 0) : 0, slot = hash & (num_slots - 1);
     for (; slots[slot] != NO_RANK; slot = (slot + 1) & (num_slots - 1)) {
         if ((slots[slot] ^ hash) >> 32) continue;
@@ -201,7 +201,7 @@ int find_copies(const directory *dir, const pair_search *how, const pair_entries
             if (at->next + 1 < in->count ? in->keys[at->next + 1] != key : in->is_last) continue;
         }
         uint32_t rank = in->ranks[at->next];
-        sketch_place sketch, other;
+        sketch_location sketch, other;
         if (load_sketch(dir, how->offsets, rank, &sketch, where) ||
             find_first(dir, how, &sketch, rank, at, slots, used, num_slots, &first, &other, where))
             return 1;

@@ -172,9 +172,9 @@ static outcome require_row(search *s, uint64_t candidate, uint64_t row) {
     return SEARCH_DAMAGED;
 }
 
-static outcome compare_one(search *s, const wanted *want, uint64_t candidate, const row_place *lies) {
+static outcome compare_one(search *s, const wanted *want, uint64_t candidate, const row_location *lies) {
     const directory *dir = s->dir;
-    if (check_place(dir, candidate >> 32, lies, &s->found->where)) return SEARCH_DAMAGED;
+    if (check_row(dir, candidate >> 32, lies, &s->found->where)) return SEARCH_DAMAGED;
     uint32_t agree = NO_VALUE, distance = NO_VALUE;
     if (want->words) agree = agreement(lies->words, want->words, dir->bands);
     if (agree < want->min_agree) return SEARCH_DONE;
@@ -185,14 +185,14 @@ static outcome compare_one(search *s, const wanted *want, uint64_t candidate, co
 }
 
 #define FETCH_AHEAD 16
-#define RING (4 * FETCH_AHEAD) /* places that are kept, 3 * FETCH_AHEAD of them in use */
+#define RING (4 * FETCH_AHEAD) /* guesses that are kept, 3 * FETCH_AHEAD of them in use */
 #define ASK_AHEAD 512 /* sketches whose pages are asked for at once */
 
-/* Ask for the pages of a sketch, by the place that a column without gaps gives it. */
+/* Ask for the pages of a sketch, by the rows that a column without gaps gives it. */
 static void ask_for_candidate(const directory *dir, uint64_t at, uint32_t number) {
     const segment_row *segment = segment_at(dir, at);
     if (number < segment->span && segment->num_sketches)
-        ask_for_sketch(dir, segment, even_place(segment, number));
+        ask_for_sketch(dir, segment, even_row(segment, number));
 }
 
 static void ask_for_candidates(const search *s, size_t first, size_t count) {
@@ -201,10 +201,10 @@ static void ask_for_candidates(const search *s, size_t first, size_t count) {
         ask_for_candidate(s->dir, s->candidates[i] >> 32, (uint32_t)s->candidates[i]);
 }
 
-/* Where a candidate's sketch may lie: a row, and its place. */
+/* Where a candidate's sketch may lie: a row, and where it lies. */
 typedef struct {
     uint64_t row;
-    row_place lies;
+    row_location lies;
 } guessed;
 
 /* About where a candidate's sketch lies where numbers are as dense everywhere, with its number on the way. */
@@ -213,9 +213,9 @@ static guessed guess_row(const directory *dir, uint64_t candidate) {
     uint32_t number = (uint32_t)candidate;
     uint64_t n = segment->num_sketches;
     if (number >= segment->span || !n) return (guessed){.row = UINT64_MAX};
-    if (n == segment->span) return (guessed){number, place_of(dir, segment, number)};
-    uint64_t row = even_place(segment, number);
-    guessed guess = {row, place_of(dir, segment, row)};
+    if (n == segment->span) return (guessed){number, locate_row(dir, segment, number)};
+    uint64_t row = even_row(segment, number);
+    guessed guess = {row, locate_row(dir, segment, row)};
     __builtin_prefetch(number_at(&guess.lies));
     return guess;
 }
@@ -233,13 +233,13 @@ static void settle_row(const directory *dir, uint64_t candidate, guessed *guess)
         uint64_t off = found < number ? number - found : found - number;
         if (off > (found < number ? n - 1 - guess->row : guess->row)) break;
         guess->row += found < number ? off : -off;
-        guess->lies = place_of(dir, segment, guess->row);
+        guess->lies = locate_row(dir, segment, guess->row);
     }
     guess->row = sketch_row_near(dir, candidate >> 32, number, guess->row);
-    if (guess->row != UINT64_MAX) guess->lies = place_of(dir, segment, guess->row);
+    if (guess->row != UINT64_MAX) guess->lies = locate_row(dir, segment, guess->row);
 }
 
-static void fetch_sketch(const directory *dir, const row_place *lies) {
+static void fetch_sketch(const directory *dir, const row_location *lies) {
     const uint8_t *words = lies->words;
     /* Some words begin in the middle of a line. */
     __builtin_prefetch(words);
@@ -297,13 +297,13 @@ static int by_distance(const void *a, const void *b) {
 /* ---- queries by band words and by fingerprint ---- */
 
 /* Fingerprints are looked up in few tables, a tenth of an index, that soon are in memory whole. Where a query looks
- * at many places of them, pages around each come with it, so that this takes a fourth of the queries. */
+ * at many of their pages, pages around each come with it, so that this takes a fourth of the queries. */
 enum { MANY_PLACES = 16, PAGES_AROUND = 4 };
 
 /* Search where a plan says. */
 static outcome find_planned(search *s, size_t planned) {
     uint64_t around = s->by_fingerprint && planned >= MANY_PLACES ? PAGES_AROUND : 1;
-    if (s->ahead) ask_for_places(s->dir, s->lookups, planned, around);
+    if (s->ahead) ask_for_lookups(s->dir, s->lookups, planned, around);
     if (find_ranges(s->dir, s->lookups, planned, &s->found->where)) return SEARCH_DAMAGED;
     return SEARCH_DONE;
 }
@@ -424,7 +424,7 @@ typedef struct {
     size_t first, count, ends[TOGETHER];
 } window;
 
-/* Ask for the sketches of the first entries of ranges, by the places that columns without gaps give them. */
+/* Ask for the sketches of the first entries of ranges, by the rows that columns without gaps give them. */
 static void ask_for_found(const search *s, const lookup *lookups, size_t planned) {
     for (const lookup *l = lookups; l < lookups + planned; l++)
         for (uint64_t entry = l->first; entry < l->last && entry < l->first + FEW; entry++)
@@ -545,8 +545,8 @@ static outcome add_equal(search *s, const lookup *range, uint64_t entry, const o
     if (same) {
         uint64_t row = sketch_row_of(dir, range->segment, number);
         if (require_row(s, (uint64_t)range->segment << 32 | number, row)) return SEARCH_DAMAGED;
-        row_place lies = place_of(dir, segment, row);
-        if (check_place(dir, range->segment, &lies, &s->found->where)) return SEARCH_DAMAGED;
+        row_location lies = locate_row(dir, segment, row);
+        if (check_row(dir, range->segment, &lies, &s->found->where)) return SEARCH_DAMAGED;
         if (memcmp(lies.words, same->words + query * dir->bands, dir->bands * 8) ||
             fingerprint_at(&lies) != same->fingerprints[query])
             return SEARCH_DONE;
@@ -595,8 +595,8 @@ int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t 
         if (number - segment->base >= segment->span) return 0;
         uint64_t row = sketch_row_of(dir, at, (uint32_t)(number - segment->base));
         if (row == UINT64_MAX) return check_absence(dir, at, (uint32_t)(number - segment->base), where) ? -1 : 0;
-        row_place lies = place_of(dir, segment, row);
-        if (check_place(dir, at, &lies, where)) return -1;
+        row_location lies = locate_row(dir, segment, row);
+        if (check_row(dir, at, &lies, where)) return -1;
         memcpy(words, lies.words, dir->bands * 8);
         *fingerprint = fingerprint_at(&lies);
         return 1;

@@ -76,7 +76,7 @@ static inline uint8_t to_lower(uint8_t c, int fold) { return fold && c >= 'A' &&
 typedef struct {
     uint8_t *out, *begin;
     uint32_t *edge;     /* behind the last one */
-    uint32_t *place;    /* the same of `places`, or NULL */
+    uint32_t *span;     /* the same of `spans`, or NULL */
     const uint8_t *text, *begins_at, *ends_at; /* where a word that begins or ends now does so in the text */
     int open;           /* words: CLASS_WORD, CLASS_ALONE or CLASS_FLAG (half a flag) in a word, else 0 */
     int pending_space;  /* characters: white space seen since the last character */
@@ -86,13 +86,13 @@ static inline void put_edge(cutter *c) { *c->edge++ = (uint32_t)(c->out - c->beg
 
 static inline void open_word(cutter *c) {
     put_edge(c);
-    if (c->place) *c->place++ = (uint32_t)(c->begins_at - c->text);
+    if (c->span) *c->span++ = (uint32_t)(c->begins_at - c->text);
 }
 
 static inline void close_word(cutter *c) {
     if (c->open) {
         put_edge(c);
-        if (c->place) *c->place++ = (uint32_t)(c->ends_at - c->text);
+        if (c->span) *c->span++ = (uint32_t)(c->ends_at - c->text);
     }
     c->open = 0;
 }
@@ -168,7 +168,7 @@ static int has_room(const cutter *c, const cut_scratch *scratch, size_t read, in
 static size_t cut_general(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                           const cut_scratch *scratch) {
     static const uint8_t marked[] = {[FOLD_NOTHING] = 0, [FOLD_CASE] = 0x80, [FOLD_ALL] = 0x40, [FOLD_ASCII] = 0};
-    cutter c = {.out = scratch->text, .begin = scratch->text, .edge = scratch->edges, .place = scratch->places, .text = text};
+    cutter c = {.out = scratch->text, .begin = scratch->text, .edge = scratch->edges, .span = scratch->spans, .text = text};
     int words = how->kind == SHINGLE_WORDS;
     uint8_t may_change = marked[how->fold];
     for (const uint8_t *p = text, *end = text + length; p < end;) {
@@ -300,22 +300,22 @@ size_t cut(const alphabet *letters, const shingling *how, const uint8_t *text, s
     return cut_ascii_characters(text, length, how, scratch);
 }
 
-/* Bytes of a text as code points: each place is near the one before. */
-static void count_code_points(const uint8_t *text, uint32_t *places, size_t count) {
+/* Bytes of a text as code points: each edge is near the one before. */
+static void count_code_points(const uint8_t *text, uint32_t *spans, size_t count) {
     uint32_t at = 0, points = 0;
     for (size_t i = 0; i < count; i++) {
-        while (at < places[i]) points += (text[at++] & 0xC0) != 0x80;
-        while (at > places[i]) points -= (text[--at] & 0xC0) != 0x80;
-        places[i] = points;
+        while (at < spans[i]) points += (text[at++] & 0xC0) != 0x80;
+        while (at > spans[i]) points -= (text[--at] & 0xC0) != 0x80;
+        spans[i] = points;
     }
 }
 
-size_t word_places(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
+size_t word_spans(const alphabet *letters, const shingling *how, const uint8_t *text, size_t length,
                    const cut_scratch *scratch) {
     size_t count = cut(letters, how, text, length, scratch);
     if (count == NOT_NORMAL) return count;
-    if (is_ascii(text, length)) memcpy(scratch->places, scratch->edges, 2 * count * sizeof *scratch->places);
-    else count_code_points(text, scratch->places, 2 * count);
+    if (is_ascii(text, length)) memcpy(scratch->spans, scratch->edges, 2 * count * sizeof *scratch->spans);
+    else count_code_points(text, scratch->spans, 2 * count);
     return count;
 }
 

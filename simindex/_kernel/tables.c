@@ -1,7 +1,7 @@
 /* Sorted tables: blocks and their seals, interleaved prefix search, the sketch column, comparison.
  *
  * A table is a sorted list of (key, number) cut into chunks, and these into blocks; a directory names the chunks of
- * every live segment by address. Keys are hashes, so a search starts at the place that a uniform distribution
+ * every live segment by address. Keys are hashes, so a search starts at the entry that a uniform distribution
  * predicts and gallops from there; it stays O(log n) for any distribution. In a stored table it goes by the first
  * keys of blocks, and reads one block then. Tested against plain Python over all entries
  * (tests/kernel/test_kernel_tables.py).
@@ -103,9 +103,9 @@ static int check_fences(const directory *dir, const lookup *l, uint64_t first, u
 /* One value of an ascending column: a key of a table, or a number of a sketch column. */
 typedef uint64_t value_reader(const directory *dir, const void *column, uint64_t at);
 
-/* First place in low..high-1 whose value is >= target, galloping from `probe`; high if there is none.
- * Whatever the values: the one before the place was seen to be below the target and the one at it was not,
- * but where the place is low or high. Inlined, so that each kind of column has a loop of its own. */
+/* First index in low..high-1 whose value is >= target, galloping from `probe`; high if there is none.
+ * Whatever the values: the one before the index was seen to be below the target and the one at it was not,
+ * but where the index is low or high. Inlined, so that each kind of column has a loop of its own. */
 static inline __attribute__((always_inline)) uint64_t gallop_in(value_reader *value, const directory *dir,
                                                                 const void *column, uint64_t target, uint64_t low,
                                                                 uint64_t high, uint64_t probe) {
@@ -179,7 +179,7 @@ static inline const uint8_t *guessed_at(const directory *dir, const table_row *t
     return table->fences ? fence_address(dir, table, at) : key_address(dir, table, at);
 }
 
-/* Guess where each target is, in two passes over a group: each touches one place a lookup and fetches the next one
+/* Guess where each target is, in two passes over a group: each touches one entry a lookup and fetches the next one
  * ahead, so the memory latencies of a group overlap. */
 static inline __attribute__((always_inline)) void guess_group(const directory *dir, const lookup *lookups,
                                                               size_t count, uint64_t *probes) {
@@ -200,24 +200,24 @@ enum { WINDOW = 32 }; /* keys of a block that are compared at once: where a key 
  * which is as dense as the fences on both of its sides say. */
 typedef struct {
     uint64_t fence, guess;
-} fenced_place;
+} fence_guess;
 
-static inline __attribute__((always_inline)) fenced_place place_by_fences(const directory *dir, const table_row *table,
+static inline __attribute__((always_inline)) fence_guess guess_by_fences(const directory *dir, const table_row *table,
                                                                           uint64_t target, uint64_t probe) {
     uint64_t n = num_fences(dir, table), size = block_entries(dir);
-    fenced_place place = {.fence = gallop_fences(dir, table, target, 0, n, probe)};
-    if (!place.fence) return place;
-    uint64_t begin = table_fence(dir, table, place.fence - 1), first = (place.fence - 1) * size;
-    uint64_t end = place.fence < n ? table_fence(dir, table, place.fence) : UINT64_MAX;
-    uint64_t in_block = place.fence < n ? size : table->num_entries - first;
+    fence_guess near = {.fence = gallop_fences(dir, table, target, 0, n, probe)};
+    if (!near.fence) return near;
+    uint64_t begin = table_fence(dir, table, near.fence - 1), first = (near.fence - 1) * size;
+    uint64_t end = near.fence < n ? table_fence(dir, table, near.fence) : UINT64_MAX;
+    uint64_t in_block = near.fence < n ? size : table->num_entries - first;
     double share = (double)(target - begin) / (double)(end - begin); /* begin < target <= end, or both are damaged */
-    place.guess = first + (share < 1 ? (uint64_t)(share * (double)in_block) : in_block - 1);
+    near.guess = first + (share < 1 ? (uint64_t)(share * (double)in_block) : in_block - 1);
     uint64_t at;
-    const chunk_row *chunk = entry_chunk(dir, table, place.guess, &at);
+    const chunk_row *chunk = entry_chunk(dir, table, near.guess, &at);
     const uint8_t *key = key_in(chunk, at);
     for (int line = -WINDOW * 4; line <= WINDOW * 4; line += 64) __builtin_prefetch(key + line);
     __builtin_prefetch((const void *)(chunk->checked + at / TABLE_BLOCK));
-    return place;
+    return near;
 }
 
 static inline uint64_t end_of_block(const directory *dir, const table_row *table, uint64_t block) {
@@ -254,15 +254,15 @@ static inline void fetch_number(const directory *dir, const table_row *table, ui
 /* Find one range in a stored table, and prove it: 0, or 1 with *where on damage. Fences say which blocks hold its
  * ends, as fence[f - 1] < target <= fence[f], and in such a block, whose keys ascend if it is sound, a search says
  * the rest; so what is verified is these fences and these blocks, with all between them. */
-static inline __attribute__((always_inline)) int find_fenced(const directory *dir, lookup *l, fenced_place place,
+static inline __attribute__((always_inline)) int find_fenced(const directory *dir, lookup *l, fence_guess near,
                                                              damage *where) {
     const table_row *table = l->table;
     uint64_t n = num_fences(dir, table), size = block_entries(dir), highest = l->target | l->tail;
-    uint64_t fence = place.fence, behind = fence, begin = 0;
+    uint64_t fence = near.fence, behind = fence, begin = 0;
     if (fence) {
         begin = (fence - 1) * size;
         uint64_t held = end_of_block(dir, table, fence - 1) - begin;
-        find_in_block(key_address(dir, table, begin), held, l->target, highest, place.guess - begin, &l->first, &l->last);
+        find_in_block(key_address(dir, table, begin), held, l->target, highest, near.guess - begin, &l->first, &l->last);
         l->first += begin, l->last += begin;
     }
     if (fence < n && table_fence(dir, table, fence) <= highest) {
@@ -290,18 +290,18 @@ static inline __attribute__((always_inline)) void find_unfenced(const directory 
 static PER_CPU(int, find_group, (const directory *dir, lookup *lookups, size_t count, damage *where),
                (dir, lookups, count, where)) {
     uint64_t probes[LOOKUP_GROUP];
-    fenced_place places[LOOKUP_GROUP];
+    fence_guess guesses[LOOKUP_GROUP];
     guess_group(dir, lookups, count, probes);
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
-        if (table->num_entries && table->fences) places[i] = place_by_fences(dir, table, lookups[i].target, probes[i]);
+        if (table->num_entries && table->fences) guesses[i] = guess_by_fences(dir, table, lookups[i].target, probes[i]);
     }
     for (size_t i = 0; i < count; i++) {
         const table_row *table = lookups[i].table;
         lookups[i].first = lookups[i].last = 0;
         if (!table->num_entries) continue;
         if (!table->fences) find_unfenced(dir, lookups + i, probes[i]);
-        else if (find_fenced(dir, lookups + i, places[i], where)) return 1;
+        else if (find_fenced(dir, lookups + i, guesses[i], where)) return 1;
     }
     return 0;
 }
@@ -329,12 +329,12 @@ uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t number
 }
 
 uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
-    return sketch_row_near(dir, segment, number, even_place(segment_at(dir, segment), number));
+    return sketch_row_near(dir, segment, number, even_row(segment_at(dir, segment), number));
 }
 
 int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where) {
     const segment_row *s = segment_at(dir, segment);
-    uint64_t n = s->num_sketches, row = gallop_in(read_number, dir, s, number, 0, n, even_place(s, number));
+    uint64_t n = s->num_sketches, row = gallop_in(read_number, dir, s, number, 0, n, even_row(s, number));
     return (row && check_sketch(dir, segment, row - 1, where)) || (row < n && check_sketch(dir, segment, row, where));
 }
 

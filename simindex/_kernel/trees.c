@@ -75,16 +75,16 @@ static size_t take_page(const tree_file *file, uint64_t number, int64_t at, int 
         if (nth > !are_leaves && memcmp(into[-1].key, into->key, KEY_ROOM) >= 0) return 0;
         filled += found.bytes;
         const uint8_t *value = found.key + found.key_bytes;
-        uint64_t place = (uint64_t)(value - file->octets);
+        uint64_t offset = (uint64_t)(value - file->octets);
         if (are_leaves && found.flags == BIG_VALUE) {
-            place = load64(value);
-            if (place > MOST_NUMBER) place = MOST_NUMBER;
+            offset = load64(value);
+            if (offset > MOST_NUMBER) offset = MOST_NUMBER;
         }
         into->page = at;
         into->key_bytes = (int64_t)found.key_bytes;
         into->number = (int64_t)found.number;
         into->flags = (int64_t)found.flags;
-        into->place = (int64_t)place;
+        into->offset = (int64_t)offset;
     }
     return filled == file->page_bytes - load16(page + 14) ? (size_t)count : 0;
 }

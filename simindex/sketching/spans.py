@@ -61,7 +61,7 @@ def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
     if isinstance(shingles, WordShingles):
         words = shingles_of(text, WordShingles(1, shingles.normalize))
         numbers = np.array([names.setdefault(word, len(names)) for word in words], np.int64)
-        return Tokens(numbers, *_word_places(text, shingles), shingles.size)
+        return Tokens(numbers, *_word_spans(text, shingles), shingles.size)
     aligned = _normalised(text, shingles)
     if "whitespace" in shingles.normalize:
         aligned = _collapsed(aligned)
@@ -71,21 +71,21 @@ def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
 def token_places(text: str, shingles: Shingles) -> tuple[np.ndarray, np.ndarray]:
     """Return where the tokens of a text begin and end in it, as `tokens_of` does."""
     if isinstance(shingles, WordShingles):
-        return _word_places(text, shingles)
+        return _word_spans(text, shingles)
     tokens = tokens_of(text, shingles, {})
     return tokens.starts, tokens.ends
 
 
-def _word_places(text: str, shingles: WordShingles) -> tuple[np.ndarray, np.ndarray]:
+def _word_spans(text: str, shingles: WordShingles) -> tuple[np.ndarray, np.ndarray]:
     edited, starts, ends = text, None, None
     if prepare(text, shingles) != text:
         edited, starts, ends = _prepared(text, steps_before(shingles))
     _, _, fold, _ = cutting_fields(shingles)
     classes, folds, mapping = kernel_tables(shingles)
-    found = _kernel.word_places(fold, classes, folds, mapping, edited)
+    found = _kernel.word_spans(fold, classes, folds, mapping, edited)
     if found is None:
         edited, starts, ends = _prepared(text, edited_by(shingles))
-        found = _kernel.word_places(0, classes, folds, b"", edited)
+        found = _kernel.word_spans(0, classes, folds, b"", edited)
         assert found is not None
     first, end = np.frombuffer(found, dtype=np.uint32).reshape(-1, 2).T.astype(np.int64)
     if starts is None or ends is None:
@@ -157,7 +157,7 @@ class ShingleNumbers:
     def of(self, tokens: np.ndarray) -> np.ndarray:
         """Return the number of each run in another text, -1 where the first text has no such run."""
         known = iter(self._known)
-        return self._numbered(tokens, lambda values: _places_in(next(known), values))
+        return self._numbered(tokens, lambda values: _indices_in(next(known), values))
 
     def _learn(self, values: np.ndarray) -> np.ndarray:
         known, numbers = np.unique(values, return_inverse=True)
@@ -180,10 +180,10 @@ def _pairs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.where((left < 0) | (right < 0), -1, left << 32 | right)
 
 
-def _places_in(known: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the place of each value among ascending ones; -1: it is not there."""
-    places = np.minimum(known.searchsorted(values), len(known) - 1)
-    return np.where(known[places] == values, places, -1)
+def _indices_in(known: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the index of each value among ascending ones; -1: it is not there."""
+    indices = np.minimum(known.searchsorted(values), len(known) - 1)
+    return np.where(known[indices] == values, indices, -1)
 
 
 # ---- normalised code points, with where they come from ----
@@ -234,9 +234,9 @@ def _folded(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Aligned
     origin = np.repeat(np.arange(len(codes)), counts)
     folded = codes[origin]
     first = (np.cumsum(counts) - counts)[folds]
-    for place in range(foldings.shape[1]):
-        has = lengths > place
-        folded[first[has] + place] = foldings[has, place]
+    for column in range(foldings.shape[1]):
+        has = lengths > column
+        folded[first[has] + column] = foldings[has, column]
     return _Aligned(folded, starts[origin], ends[origin])
 
 
