@@ -94,9 +94,9 @@ def test_step_that_is_larger_than_the_budget_is_a_debt_that_the_next_ones_work_o
                 break
             manifest = merged.manifest
         assert max(done) > 10
-        for place, spent in enumerate(done[:-1]):
+        for number, spent in enumerate(done[:-1]):
             # A step only begins when nothing is owed: ten bytes a commit, one step ahead at most.
-            assert sum(done[:place]) <= 10 * (place + 1) or spent == 0
+            assert sum(done[:number]) <= 10 * (number + 1) or spent == 0
         assert done.count(0) > len(done) / 2
 
 
@@ -158,7 +158,7 @@ def test_what_a_merge_writes_leaves_the_memory_where_its_sources_were_not_there(
         for batch in range(4):
             insert(index, batch)
         assert not tables
-        monkeypatch.setattr(Merge, "passes", True)
+        monkeypatch.setattr(Merge, "reads_from_disk", True)
         for batch in range(4, 14):
             insert(index, batch)
         check(index, range(14))
