@@ -137,17 +137,17 @@ class Owner:
         with self._lock:
             self._changes += changes
             self._untried += changes
-            is_due = self._uri is not None and self._untried >= due
-        if is_due and self._backing_up.acquire(blocking=False):
-            threading.Thread(target=self._back_up, daemon=True).start()
+            is_due = self._untried >= due
+        if self._uri is not None and is_due and self._backing_up.acquire(blocking=False):
+            threading.Thread(target=self._back_up, args=(self._uri,), daemon=True).start()
 
-    def _back_up(self) -> None:
+    def _back_up(self, uri: str) -> None:
         """Make a backup, and release the lock of backups, which the caller has taken. An error is not raised
         but kept for `saved`."""
         try:
-            before, self._untried, self._error = self._changes, 0, None
-            assert self._uri is not None
-            self._open().backup(self._uri)
+            with self._lock:
+                before, self._untried, self._error = self._changes, 0, None
+            self._open().backup(uri)
             with self._lock:
                 self._made_at = time.time_ns() // 1000
                 self._changes -= before
@@ -157,10 +157,15 @@ class Owner:
             self._backing_up.release()
 
     def save(self) -> None:
-        """Make a backup now, after one that is under way; `saved` says whether it failed."""
+        """Make a backup now, after one that is under way; `saved` says whether it failed. Raises
+        ScaleOutError without a uri for it."""
         self._open()
+        if self._uri is None:
+            raise ScaleOutError(
+                "backup: expected a uri, given to shared() when the index was opened, found none"
+            )
         self._backing_up.acquire()
-        self._back_up()
+        self._back_up(self._uri)
 
     def saved(self) -> Saved:
         """Return what a lost disk would leave."""
@@ -363,7 +368,8 @@ class SharedIndex:
     # ---- backup and end ----
 
     def back_up(self) -> Saved:
-        """Make a backup at the uri that `shared` was given; returns what a lost disk would leave now."""
+        """Make a backup at the uri that `shared` was given; returns what a lost disk would leave now. Raises
+        ScaleOutError where the index was opened without `backup`."""
         self._asked("save")
         return self.saved()
 

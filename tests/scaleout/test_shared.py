@@ -188,6 +188,14 @@ def test_drivers_with_the_same_texts_store_what_one_index_stores_whatever_is_kil
             assert stored.query(text, 0.7, 1)  # and each text is there, or one that is like it
 
 
+def test_a_backup_needs_the_place_that_the_index_was_opened_with(tmp_path: Path) -> None:
+    index = scaleout.shared(tmp_path / "i", config=CONFIG)
+    with pytest.raises(ScaleOutError, match=r"backup: expected a uri, given to shared\(\)"):
+        index.back_up()
+    assert index.saved() == (None, 0, None)
+    index.stop()
+
+
 def test_a_lost_disk_is_an_error_and_costs_what_came_after_the_backup(tmp_path: Path) -> None:
     store = f"file://{tmp_path}/store"
     index = scaleout.shared(tmp_path / "i", config=CONFIG, backup=store)
