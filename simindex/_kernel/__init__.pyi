@@ -10,7 +10,7 @@ _Array = np.ndarray | Buffer
 
 TABLE_BLOCK: int
 WORDS_BLOCK: int
-SHORT_NUMBER_BITS: int
+SHORT_DOC_ID_BITS: int
 PAGE_BYTES: int
 PAGE_HEAD: int
 MIN_BITMAP_BITS: int

@@ -51,14 +51,14 @@ FUNCTION(sort_tables, 4) {
     const uint64_t *keys = take_items(held, args[0], READABLE, 8, &num_keys, "keys");
     size_t num_tables = count ? num_keys / count : 0;
     uint64_t *out_keys = take(held, args[2], WRITABLE, num_tables * count * 8, "out_keys");
-    int has_numbers = args[3] != Py_None;
-    uint32_t *out_numbers = has_numbers ? take(held, args[3], WRITABLE, num_tables * count * 4, "out_numbers") : NULL;
+    int has_indices = args[3] != Py_None;
+    uint32_t *out_indices = has_indices ? take(held, args[3], WRITABLE, num_tables * count * 4, "out_indices") : NULL;
     if (held->failed) return NULL;
     uint64_t *work = malloc((num_tables ? count : 0) * 12 + 16);
     if (!work) return refuse_memory(held);
     Py_BEGIN_ALLOW_THREADS
     for (size_t t = 0; t < num_tables; t++)
-        sort_entries(keys + t * count, count, out_keys + t * count, has_numbers ? out_numbers + t * count : NULL, work,
+        sort_entries(keys + t * count, count, out_keys + t * count, has_indices ? out_indices + t * count : NULL, work,
                      (uint32_t *)(work + count));
     Py_END_ALLOW_THREADS
     free(work);
@@ -101,12 +101,12 @@ FUNCTION(fill_pages, 7) {
     uint64_t words_per_key = take_u64(held, args[3]), rows = take_u64(held, args[4]);
     page_shape shape = {rows, take_u64(held, args[5]), words_per_key};
     uint64_t seed = take_u64(held, args[6]);
-    int is_sketch = args[1] != Py_None, has_numbers = args[2] != Py_None;
+    int is_sketch = args[1] != Py_None, has_doc_ids = args[2] != Py_None;
     size_t key_bytes = words_per_key * 8;
-    if (!has_numbers && (is_sketch || words_per_key != 1)) return refuse(held, "numbers: expected them but of keys alone");
-    if (!require_shape(held, &shape, key_bytes + (is_sketch ? 8 : 0) + (has_numbers ? 4 : 0))) return NULL;
-    const void *numbers = has_numbers ? take_items(held, args[2], READABLE, 4, &count, "numbers") : NULL;
-    const void *keys = has_numbers ? take(held, args[0], READABLE, count * key_bytes, "keys")
+    if (!has_doc_ids && (is_sketch || words_per_key != 1)) return refuse(held, "doc_ids: expected them but of keys alone");
+    if (!require_shape(held, &shape, key_bytes + (is_sketch ? 8 : 0) + (has_doc_ids ? 4 : 0))) return NULL;
+    const void *doc_ids = has_doc_ids ? take_items(held, args[2], READABLE, 4, &count, "doc_ids") : NULL;
+    const void *keys = has_doc_ids ? take(held, args[0], READABLE, count * key_bytes, "keys")
                                    : take_items(held, args[0], READABLE, 8, &count, "keys");
     const void *fingerprints = is_sketch ? take(held, args[1], READABLE, count * 8, "fingerprints") : NULL;
     if (held->failed) return NULL;
@@ -115,7 +115,7 @@ FUNCTION(fill_pages, 7) {
     PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
     if (!result || !count) return result;
     uint8_t *value = (uint8_t *)PyBytes_AsString(result);
-    UNLOCKED(memset(value, 0, bytes); fill_pages(&shape, keys, fingerprints, numbers, count, seed, value));
+    UNLOCKED(memset(value, 0, bytes); fill_pages(&shape, keys, fingerprints, doc_ids, count, seed, value));
     return result;
 }
 
@@ -130,53 +130,53 @@ FUNCTION(page_seals, 3) {
     return held->failed ? NULL : seals_of(&chunk, (bytes + PAGE_HEAD) / page_bytes);
 }
 
-/* A bit set of numbers, or None; it has to have a bit for each of the first `num_numbers`. */
-static const uint8_t *take_dead(buffers *held, PyObject *object, uint64_t num_numbers) {
+/* A bit set of doc ids, or None; it has to have a bit for each of the first `num_doc_ids`. */
+static const uint8_t *take_dead(buffers *held, PyObject *object, uint64_t num_doc_ids) {
     const uint8_t *dead = object == Py_None ? NULL : take(held, object, READABLE, 0, "dead");
-    if (dead && taken_bytes(held) < num_numbers / 8 + (num_numbers % 8 != 0)) {
-        PyErr_Format(PyExc_ValueError, "dead: expected a bit for each of %llu numbers, found %zu",
-                     (unsigned long long)num_numbers, taken_bytes(held) * 8);
+    if (dead && taken_bytes(held) < num_doc_ids / 8 + (num_doc_ids % 8 != 0)) {
+        PyErr_Format(PyExc_ValueError, "dead: expected a bit for each of %llu doc ids, found %zu",
+                     (unsigned long long)num_doc_ids, taken_bytes(held) * 8);
         held->failed = 1;
     }
     return dead;
 }
 
-/* The numbers of a segment, `offset` added, are below what is returned; UINT64_MAX where they have not 32 bits. */
-static uint64_t numbers_behind(const directory *dir, uint64_t segment, uint64_t offset) {
+/* The doc ids of a segment, `offset` added, are below what is returned; UINT64_MAX where they have not 32 bits. */
+static uint64_t doc_ids_behind(const directory *dir, uint64_t segment, uint64_t offset) {
     uint64_t span = segment_at(dir, segment)->span, most = 1ULL << 32;
     return offset <= most && span <= most - offset ? offset + span : UINT64_MAX;
 }
 
-/* How many numbers there are up to the last of the sources, which must be there. */
+/* How many doc ids there are up to the last of the sources, which must be there. */
 static uint64_t require_sources(buffers *held, const directory *dir, const merge_source *sources, size_t count) {
-    uint64_t num_numbers = 0;
+    uint64_t num_doc_ids = 0;
     for (const merge_source *source = sources; !held->failed && source < sources + count; source++) {
         uint64_t behind = UINT64_MAX;
         if (source->segment < dir->num_segments && source->table < dir->num_tables &&
             source->position <= table_at(dir, source->segment, source->table)->num_entries)
-            behind = numbers_behind(dir, source->segment, source->offset);
+            behind = doc_ids_behind(dir, source->segment, source->offset);
         if (behind == UINT64_MAX) refuse(held, "sources: out of range");
-        else if (behind > num_numbers) num_numbers = behind;
+        else if (behind > num_doc_ids) num_doc_ids = behind;
     }
-    return num_numbers;
+    return num_doc_ids;
 }
 
-/* As `merge_entries`, into the whole of keys and numbers. */
+/* As `merge_entries`, into the whole of keys and doc ids. */
 FUNCTION(merge, 5) {
     size_t num_sources, capacity, written;
     damage where;
     const directory *dir = take_directory(held, args[0]);
     merge_source *sources = take_items(held, args[1], WRITABLE, sizeof *sources, &num_sources, "sources");
     uint64_t *keys = take_items(held, args[3], WRITABLE, 8, &capacity, "keys");
-    uint32_t *numbers = take(held, args[4], WRITABLE, capacity * 4, "numbers");
+    uint32_t *doc_ids = take(held, args[4], WRITABLE, capacity * 4, "doc_ids");
     const uint8_t *dead = take_dead(held, args[2], require_sources(held, dir, sources, num_sources));
     if (held->failed) return NULL;
     merge_work work = {.keys = malloc(capacity * 24 + num_sources * 8 + (num_sources + 1) * sizeof(size_t))};
     if (!work.keys) return refuse_memory(held);
     work.ends = work.keys + 2 * capacity;
     work.runs = (size_t *)(work.ends + num_sources);
-    work.numbers = (uint32_t *)(work.runs + num_sources + 1);
-    UNLOCKED(written = merge_entries(dir, sources, num_sources, dead, capacity, keys, numbers, &work, &where));
+    work.doc_ids = (uint32_t *)(work.runs + num_sources + 1);
+    UNLOCKED(written = merge_entries(dir, sources, num_sources, dead, capacity, keys, doc_ids, &work, &where));
     free(work.keys);
     return written == SIZE_MAX ? refuse_damage(held, &where) : PyLong_FromSize_t(written);
 }
@@ -187,15 +187,15 @@ FUNCTION(copy_sketches, 8) {
     damage where;
     const directory *dir = take_directory(held, args[0]);
     uint64_t segment = take_u64(held, args[1]), position = take_u64(held, args[2]), offset = take_u64(held, args[3]);
-    uint32_t *numbers = take_items(held, args[6], WRITABLE, 4, &capacity, "numbers");
+    uint32_t *doc_ids = take_items(held, args[6], WRITABLE, 4, &capacity, "doc_ids");
     uint64_t *words = take(held, args[5], WRITABLE, held->failed ? 0 : capacity * dir->bands * 8, "words");
     uint64_t *fingerprints = take(held, args[7], WRITABLE, capacity * 8, "fingerprints");
     if (held->failed) return NULL;
-    uint64_t num_numbers = segment < dir->num_segments ? numbers_behind(dir, segment, offset) : UINT64_MAX;
-    if (num_numbers == UINT64_MAX) return refuse(held, "segment: out of range");
-    const uint8_t *dead = take_dead(held, args[4], num_numbers);
+    uint64_t num_doc_ids = segment < dir->num_segments ? doc_ids_behind(dir, segment, offset) : UINT64_MAX;
+    if (num_doc_ids == UINT64_MAX) return refuse(held, "segment: out of range");
+    const uint8_t *dead = take_dead(held, args[4], num_doc_ids);
     if (held->failed) return NULL;
-    UNLOCKED(copied = copy_sketches(dir, segment, &position, offset, dead, capacity, words, numbers, fingerprints, &where));
+    UNLOCKED(copied = copy_sketches(dir, segment, &position, offset, dead, capacity, words, doc_ids, fingerprints, &where));
     return copied == SIZE_MAX ? refuse_damage(held, &where) : Py_BuildValue("Kn", position, (Py_ssize_t)copied);
 }
 
@@ -204,9 +204,9 @@ FUNCTION(merge_whole, 7) {
     damage where;
     const directory *dir = take_directory(held, args[0]);
     merge_source *sources = take_items(held, args[1], WRITABLE, sizeof *sources, &num_sources, "sources");
-    uint64_t num_numbers = require_sources(held, dir, sources, num_sources), first = take_u64(held, args[2]);
-    const uint8_t *dead_documents = take_dead(held, args[3], num_numbers);
-    const uint8_t *dead_sketches = take_dead(held, args[4], num_numbers);
+    uint64_t num_doc_ids = require_sources(held, dir, sources, num_sources), first = take_u64(held, args[2]);
+    const uint8_t *dead_documents = take_dead(held, args[3], num_doc_ids);
+    const uint8_t *dead_sketches = take_dead(held, args[4], num_doc_ids);
     uint64_t *counts = take(held, args[6], WRITABLE, held->failed ? 0 : (dir->num_tables + 1) * 8, "counts");
     if (held->failed) return NULL;
     for (uint64_t t = 0; t < dir->num_tables; t++) {
@@ -214,7 +214,7 @@ FUNCTION(merge_whole, 7) {
         for (size_t s = 0; s < num_sources; s++) {
             const table_row *table = table_at(dir, sources[s].segment, t);
             entries += table->num_entries;
-            bytes += table->num_entries * (number_bits(table) ? 8 : 12);
+            bytes += table->num_entries * (doc_id_bits(table) ? 8 : 12);
         }
         if (entries > capacity) capacity = entries;
     }
@@ -230,8 +230,8 @@ FUNCTION(merge_whole, 7) {
     work.merging.keys = work.words + words;
     work.merging.ends = work.merging.keys + 2 * capacity;
     work.merging.runs = (size_t *)(work.merging.ends + num_sources);
-    work.numbers = (uint32_t *)(work.merging.runs + num_sources + 1);
-    work.merging.numbers = work.numbers + capacity;
+    work.doc_ids = (uint32_t *)(work.merging.runs + num_sources + 1);
+    work.merging.doc_ids = work.doc_ids + capacity;
     UNLOCKED(written = merge_whole(dir, sources, num_sources, first, dead_documents, dead_sketches, &work, value, counts,
                                    &where));
     free(work.keys);

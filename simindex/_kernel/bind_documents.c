@@ -135,11 +135,11 @@ static const uint64_t *take_numbers(buffers *held, PyObject *object, size_t coun
     return found ? numbers : NULL;
 }
 
-/* Lists of the database keys and of the sealed records. numbers; bytes and ends of keys, metadata and kept hashes;
+/* Lists of the database keys and of the sealed records. doc ids; bytes and ends of keys, metadata and kept hashes;
  * inserted_at, halves, num_sampled, leaders, seen_at. */
 FUNCTION(pack_records, 12) {
     size_t count;
-    record_columns of = {.numbers = take_items(held, args[0], READABLE, 8, &count, "numbers")};
+    record_columns of = {.doc_ids = take_items(held, args[0], READABLE, 8, &count, "doc_ids")};
     of.keys = take_packed(held, args + 1, count, 0, "keys");
     of.metadata = take_packed(held, args + 3, count, 0, "metadata");
     of.kept = take_packed(held, args + 5, count, 1, "kept");

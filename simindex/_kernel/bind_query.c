@@ -60,12 +60,12 @@ FUNCTION(query_fingerprints, 12) {
 FUNCTION(find_keys, 5) {
     size_t count;
     const directory *dir = take_directory(held, args[0]);
-    uint64_t table = take_u64(held, args[1]), most = take_u64(held, args[3]), by_number = take_u64(held, args[4]);
+    uint64_t table = take_u64(held, args[1]), most = take_u64(held, args[3]), by_doc_id = take_u64(held, args[4]);
     const uint64_t *keys = take_items(held, args[2], READABLE, 8, &count, "keys");
     if (held->failed) return NULL;
     match_list found = {0};
     outcome end;
-    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, most, (int)by_number, NULL, &found));
+    UNLOCKED(end = find_entries(dir, table, keys, count, NULL, most, (int)by_doc_id, NULL, &found));
     return matches_of(held, end, &found);
 }
 
@@ -100,19 +100,19 @@ FUNCTION(find_equal, 7) {
     return matches_of(held, end, &found);
 }
 
-/* Returns how many sketches were copied: fewer than there are numbers where the next one has none. */
+/* Returns how many sketches were copied: fewer than there are doc ids where the next one has none. */
 FUNCTION(read_sketches, 4) {
     size_t count, done = 0;
     damage where;
     int has = 1;
     const directory *dir = take_directory(held, args[0]);
-    const uint64_t *numbers = take_items(held, args[1], READABLE, 8, &count, "numbers");
+    const uint64_t *doc_ids = take_items(held, args[1], READABLE, 8, &count, "doc_ids");
     uint8_t *words = take(held, args[2], WRITABLE, held->failed ? 0 : count * dir->bands * 8, "words");
     uint64_t *fingerprints = take(held, args[3], WRITABLE, count * 8, "fingerprints");
     if (held->failed) return NULL;
     Py_BEGIN_ALLOW_THREADS
     for (; done < count; done++)
-        if ((has = read_sketch(dir, numbers[done], words + done * dir->bands * 8, fingerprints + done, &where)) < 1)
+        if ((has = read_sketch(dir, doc_ids[done], words + done * dir->bands * 8, fingerprints + done, &where)) < 1)
             break;
     Py_END_ALLOW_THREADS
     return has < 0 ? refuse_damage(held, &where) : PyLong_FromSize_t(done);

@@ -54,7 +54,7 @@ static mapped_tree take_tree(buffers *held, PyObject *const *args) {
 static PyObject *copy_record(const match *row, const uint8_t *value, size_t bytes) {
     size_t content = bytes - SEAL_BYTES;
     uint64_t figures = (uint64_t)row->query << 32 | (uint64_t)row->agree << 16 | row->distance, seal;
-    uint64_t head[2] = {__builtin_bswap64(figures), __builtin_bswap64(row->number)};
+    uint64_t head[2] = {__builtin_bswap64(figures), __builtin_bswap64(row->doc_id)};
     PyObject *copy = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof head + content));
     char *into = copy ? PyBytes_AsString(copy) : NULL;
     if (!into) return NULL;
@@ -97,7 +97,7 @@ FUNCTION(find_records, 6) {
         memcpy(rows, in.first, count * sizeof *rows);
         Py_BEGIN_ALLOW_THREADS
         for (size_t i = 0; i < count; i++) {
-            values[i] = find_number(&in.file, in.root, in.depth, rows[i].number, bytes + i);
+            values[i] = find_number(&in.file, in.root, in.depth, rows[i].doc_id, bytes + i);
             size_t key_bytes = values[i] ? packed_key_bytes(values[i], bytes[i]) : 0;
             if (!key_bytes) values[i] = NULL;
             all_keys += key_bytes;

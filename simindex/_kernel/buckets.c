@@ -2,7 +2,7 @@
  *
  * Unlike documents share a prefix by chance; many more than chance puts there are boilerplate or made on purpose, and
  * one full bucket would slow down each query that meets it. So a crowded bucket is cut to the entries around
- * the position of the key in order of (key, number), where those lie that share most bits with it. Invariant: which they
+ * the position of the key in order of (key, doc id), where those lie that share most bits with it. Invariant: which they
  * are follows from the entries alone, not from the segments that they lie in.
  *
  * Keys are read unchecked, for they decide only which of them are compared: where they do not ascend, as damage can
@@ -41,7 +41,7 @@ static uint64_t num_seen(const directory *dir, const bucket_part *part, uint64_t
     if (sees_all(dir, part)) return end - part->range->first;
     uint64_t seen = 0;
     for (uint64_t entry = part->range->first; entry < end; entry++)
-        seen += table_number(dir, part->range->table, entry) < part->unseen;
+        seen += table_doc_id(dir, part->range->table, entry) < part->unseen;
     return seen;
 }
 
@@ -50,7 +50,7 @@ static uint64_t entry_after(const directory *dir, const bucket_part *part, uint6
     const lookup *range = part->range;
     if (sees_all(dir, part)) return range->first + at_most(seen, range->last - range->first);
     uint64_t entry = range->first;
-    for (; entry < range->last && seen; entry++) seen -= table_number(dir, range->table, entry) < part->unseen;
+    for (; entry < range->last && seen; entry++) seen -= table_doc_id(dir, range->table, entry) < part->unseen;
     return entry;
 }
 
@@ -126,7 +126,7 @@ static size_t parts_of(const directory *dir, lookup *lookups, size_t count, uint
                        bucket_part *parts) {
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        if (lookups[i].table_number != table) continue;
+        if (lookups[i].table_index != table) continue;
         uint64_t base = segment_at(dir, lookups[i].segment)->base;
         parts[found++] = (bucket_part){.range = lookups + i, .unseen = less(own, base)};
     }
@@ -137,7 +137,7 @@ int bound_buckets(const directory *dir, const band_search *how, uint64_t max_can
                   const uint64_t *words, lookup *lookups, size_t count, bucket_part *parts, uint8_t *crowded) {
     uint64_t held[MAX_NUM_PERM / 8] = {0}, largest = 0, sketches = 0, most = how->most_in_bucket;
     for (size_t i = 0; i < count; i++) {
-        uint64_t *here = held + (lookups[i].table_number - how->first_table);
+        uint64_t *here = held + (lookups[i].table_index - how->first_table);
         *here += lookups[i].last - lookups[i].first;
         if (*here > largest) largest = *here;
     }

@@ -117,19 +117,19 @@ static inline int verify_denial(uint64_t chunks, uint64_t checked, const probe *
 }
 
 /* Whether a table can hold a key with that prefix, which was fetched: 0 or 1, or -1 with *where on damage. */
-static inline int may_hold(const directory *dir, uint32_t segment, uint32_t table_number, const table_row *table,
+static inline int may_hold(const directory *dir, uint32_t segment, uint32_t table_index, const table_row *table,
                            uint64_t key, unsigned prefix_bits, const probe *p, damage *where) {
     if (!table->num_entries) return 0;
     if (filter_serves(table, prefix_bits)) {
         for (unsigned i = 0; i < p->num_patterns; i++)
             if (line_has(p->at, p->patterns + i)) return 1;
-        return verify_denial(table->filter, table->filter_checked, p, (damage){segment, dir->num_tables + 1 + table_number, 0, 0}, where);
+        return verify_denial(table->filter, table->filter_checked, p, (damage){segment, dir->num_tables + 1 + table_index, 0, 0}, where);
     }
     if (!bitmap_serves(table, prefix_bits)) return 1;
     unsigned shorter = prefix_bits < table->bitmap_bits ? table->bitmap_bits - prefix_bits : 0;
     uint64_t bit = key >> (64 - table->bitmap_bits) >> shorter << shorter;
     if (*p->at >> (bit & 7) & ((1u << (1u << shorter)) - 1)) return 1;
-    return verify_denial(table->bitmap, table->bitmap_checked, p, (damage){segment, 2 * dir->num_tables + 1 + table_number, 0, 0}, where);
+    return verify_denial(table->bitmap, table->bitmap_checked, p, (damage){segment, 2 * dir->num_tables + 1 + table_index, 0, 0}, where);
 }
 
 /* All tables of a kind have filters of one size in a segment, so probes are made anew only where a segment's
@@ -174,12 +174,12 @@ static void keep_filters(const directory *dir, const key_group *asked, marked_pa
 }
 
 /* Whether the table behind one can hold a key: 0 or 1, or -1 with *where. */
-static int next_may_hold(const directory *dir, uint32_t segment, uint32_t table_number, uint64_t key, damage *where) {
-    const table_row *table = table_at(dir, segment, table_number + 1);
+static int next_may_hold(const directory *dir, uint32_t segment, uint32_t table_index, uint64_t key, damage *where) {
+    const table_row *table = table_at(dir, segment, table_index + 1);
     probe p;
     if (table->filter) make_probe(&p, key, 64, table->filter_bits);
     fetch_denial(table, key, 64, &p);
-    return may_hold(dir, segment, table_number + 1, table, key, 64, &p, where);
+    return may_hold(dir, segment, table_index + 1, table, key, 64, &p, where);
 }
 
 size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes, lookup *lookups, marked_pages *marked,
@@ -191,18 +191,18 @@ size_t plan_lookups(const directory *dir, const key_group *asked, probe *probes,
     if (pages_missing()) keep_filters(dir, asked, marked);
     for (uint32_t segment = 0; segment < dir->num_segments && count; segment++) {
         const table_row *tables = table_at(dir, segment, asked->first_table);
-        uint64_t numbers = asked->by_number ? 0 : number_bits(tables);
+        uint64_t id_bits = asked->by_doc_id ? 0 : doc_id_bits(tables);
         make_probes(tables, keys, bits, count, &made_for, probes);
         for (size_t i = 0; i < count; i++)
             fetch_denial(bits ? tables + i : tables, keys[i], bits ? bits[i] : 64, probes + i);
         for (size_t i = 0; i < count; i++) {
             size_t t = bits ? i : 0;
-            uint32_t number = (uint32_t)(asked->first_table + t);
-            int held = may_hold(dir, segment, number, tables + t, keys[i], bits ? bits[i] : 64, probes + i, where);
-            if (held > 0 && asked->next_keys) held = next_may_hold(dir, segment, number, asked->next_keys[i], where);
+            uint32_t index = (uint32_t)(asked->first_table + t);
+            int held = may_hold(dir, segment, index, tables + t, keys[i], bits ? bits[i] : 64, probes + i, where);
+            if (held > 0 && asked->next_keys) held = next_may_hold(dir, segment, index, asked->next_keys[i], where);
             if (held < 0) return SIZE_MAX;
             if (held)
-                lookups[planned++] = lookup_of(dir, segment, number, keys[i], bits ? tail_of(bits[i]) : numbers,
+                lookups[planned++] = lookup_of(dir, segment, index, keys[i], bits ? tail_of(bits[i]) : id_bits,
                                                (uint32_t)(i - t));
         }
     }
@@ -229,8 +229,8 @@ static void ask_for_lines(const directory *dir, const batch_plan *plan, size_t a
 /* Note which queries a table can hold the prefix of: 0, or 1 with *where on damage. */
 static int hold_each(const directory *dir, const batch_plan *plan, uint32_t segment, uint32_t t, unsigned *made_for,
                      damage *where) {
-    uint32_t number = (uint32_t)plan->first_table + t;
-    const table_row *table = table_at(dir, segment, number);
+    uint32_t index = (uint32_t)plan->first_table + t;
+    const table_row *table = table_at(dir, segment, index);
     const uint64_t *keys = plan->column, bit = segment * plan->num_tables + t;
     probe *probes = plan->probes;
     if (!table->num_entries) return 0;
@@ -242,7 +242,7 @@ static int hold_each(const directory *dir, const batch_plan *plan, uint32_t segm
         if (ahead < plan->count) fetch_denial(table, keys[ahead], plan->bits, probes + ahead);
         if (ahead < BATCH_AHEAD) continue;
         size_t q = ahead - BATCH_AHEAD;
-        int found = may_hold(dir, segment, number, table, keys[q], plan->bits, probes + q, where);
+        int found = may_hold(dir, segment, index, table, keys[q], plan->bits, probes + q, where);
         if (found < 0) return 1;
         if (found) plan->held[q * plan->held_words + (bit >> 6)] |= 1ULL << (bit & 63);
     }

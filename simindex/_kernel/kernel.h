@@ -276,22 +276,22 @@ void permute_blocks(const uint64_t *fingerprints, size_t count, const uint8_t *w
 
 /* ---- stored tables: how a directory lays them out, and one entry of them ---- */
 
-/* A chunk of a sorted table (keys, numbers), of the sketch column (words, fingerprints, numbers), or of words (a
+/* A chunk of a sorted table (keys, doc ids), of the sketch column (words, fingerprints, doc ids), or of words (a
  * filter, a bitmap, fences). It is cut into blocks, each with an XXH64 for its seal and one byte of `checked`, set
  * once verified. seals == 0: nothing to verify. The fields are addresses, but for the last five.
  *
  * A stored chunk of entries or sketches is a row of pages, of 4,096 bytes or a few times as many: a page is a block,
  * and holds all of it, so that one read fetches what a look at it needs:
  *
- *   PAGE_HEAD bytes | keys or words | fingerprints | numbers | zeros | seal
+ *   PAGE_HEAD bytes | keys or words | fingerprints | doc ids | zeros | seal
  *
  * The first page lacks its head: there LMDB has its own, so that pages of the chunk are pages of the file. Those of the
  * shingle table, whose entries are keys alone, are shorter and cross pages of the file. What lies in memory only is one
  * array a column. The strides say how far an array of a block is from that of the next one; they are 0 of words, which
  * are one array followed by the seals of all blocks. */
 typedef struct {
-    uint64_t keys, numbers, fingerprints, seals, checked, seed;
-    uint32_t count, key_stride, number_stride, fingerprint_stride;
+    uint64_t keys, doc_ids, fingerprints, seals, checked, seed;
+    uint32_t count, key_stride, doc_id_stride, fingerprint_stride;
 } chunk_row;
 
 /* A sorted table of one segment: its chunks, all of entries_per_chunk entries but the last.
@@ -325,8 +325,8 @@ typedef struct {
 } table_row;
 
 typedef struct {
-    uint64_t base;  /* number of the segment's first document; entries are relative to it */
-    uint64_t span;  /* every relative number is below */
+    uint64_t base;  /* doc id of the segment's first document; entries are relative to it */
+    uint64_t span;  /* every relative doc id is below */
     uint64_t tables;         /* address of table_row[num_tables] */
     uint64_t sketch_chunks;  /* address of chunk_row[] of the sketch column */
     uint64_t num_sketches;
@@ -451,7 +451,7 @@ typedef struct {
 /* What a batch of records is made of. kept.bytes, num_sampled, leaders and seen_at: NULL, or packed hashes or nil, 0, and
  * NO_NUMBER where a record has none. */
 typedef struct {
-    const uint64_t *numbers, *inserted_at, *halves, *num_sampled, *leaders, *seen_at;
+    const uint64_t *doc_ids, *inserted_at, *halves, *num_sampled, *leaders, *seen_at;
     packed_column keys, metadata, kept;
 } record_columns;
 
@@ -470,7 +470,7 @@ size_t packed_key_bytes(const uint8_t *record, size_t bytes);
 #define PAGE_HEAD 16     /* bytes that LMDB has at the beginning of the first page of a value */
 #define SEAL_BYTES 8
 #define TABLE_BLOCK 339  /* entries of a page of a sorted table: (4096 - 16 - 8) / 12 */
-#define SHORT_NUMBER_BITS 26  /* of an entry of the shingle table, which is one word: a hash, then a number */
+#define SHORT_DOC_ID_BITS 26  /* of an entry of the shingle table, which is one word: a hash, then a doc id */
 #define WORDS_BLOCK 128  /* words a sealed block of a filter, a bitmap or fences */
 #define MIN_BITMAP_BITS 6  /* a bitmap is at least one word */
 #define LINE_WORDS 8       /* of a filter: one cache line */
@@ -481,13 +481,13 @@ static inline uint64_t high_product(uint64_t a, uint64_t b) {
     return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
-/* Where the key and the number of an entry of a chunk lie. Those behind it follow up to the end of its block. */
+/* Where the key and the doc id of an entry of a chunk lie. Those behind it follow up to the end of its block. */
 static inline const uint8_t *key_in(const chunk_row *chunk, uint64_t at) {
     return (const uint8_t *)chunk->keys + at / TABLE_BLOCK * chunk->key_stride + at % TABLE_BLOCK * 8;
 }
 
-static inline const uint8_t *number_in(const chunk_row *chunk, uint64_t at) {
-    return (const uint8_t *)chunk->numbers + at / TABLE_BLOCK * chunk->number_stride + at % TABLE_BLOCK * 4;
+static inline const uint8_t *doc_id_in(const chunk_row *chunk, uint64_t at) {
+    return (const uint8_t *)chunk->doc_ids + at / TABLE_BLOCK * chunk->doc_id_stride + at % TABLE_BLOCK * 4;
 }
 
 /* The chunk of an entry, and its index there. */
@@ -519,17 +519,17 @@ static inline uint64_t table_key(const directory *dir, const table_row *table, u
     return load64(key_address(dir, table, entry));
 }
 
-#define SHORT_NUMBERS ((1u << SHORT_NUMBER_BITS) - 1)
+#define SHORT_DOC_IDS ((1u << SHORT_DOC_ID_BITS) - 1)
 
-/* The bits of keys that are numbers: none but of the shingle table, whose chunks have no array of numbers. */
-static inline uint64_t number_bits(const table_row *table) {
-    return !table->num_entries || ((const chunk_row *)table->chunks)->numbers ? 0 : SHORT_NUMBERS;
+/* The bits of keys that are doc ids: none but of the shingle table, whose chunks have no array of doc ids. */
+static inline uint64_t doc_id_bits(const table_row *table) {
+    return !table->num_entries || ((const chunk_row *)table->chunks)->doc_ids ? 0 : SHORT_DOC_IDS;
 }
 
-static inline uint32_t table_number(const directory *dir, const table_row *table, uint64_t entry) {
+static inline uint32_t table_doc_id(const directory *dir, const table_row *table, uint64_t entry) {
     uint64_t at;
     const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
-    return chunk->numbers ? load32(number_in(chunk, at)) : load32(key_in(chunk, at)) & SHORT_NUMBERS;
+    return chunk->doc_ids ? load32(doc_id_in(chunk, at)) : load32(key_in(chunk, at)) & SHORT_DOC_IDS;
 }
 
 /* Entries of a block of a table, but for its last: fence f is the key of entry f x block_entries. */
@@ -576,13 +576,13 @@ static inline uint64_t fingerprint_at(const row_location *lies) {
     return load64(first + lies->block * lies->chunk->fingerprint_stride + lies->in_block * 8);
 }
 
-static inline const uint8_t *number_at(const row_location *lies) {
-    return (const uint8_t *)lies->chunk->numbers + lies->block * lies->chunk->number_stride + lies->in_block * 4;
+static inline const uint8_t *doc_id_at(const row_location *lies) {
+    return (const uint8_t *)lies->chunk->doc_ids + lies->block * lies->chunk->doc_id_stride + lies->in_block * 4;
 }
 
-static inline uint32_t sketch_number(const directory *dir, const segment_row *segment, uint64_t row) {
+static inline uint32_t sketch_doc_id(const directory *dir, const segment_row *segment, uint64_t row) {
     row_location lies = locate_row(dir, segment, row);
-    return load32(number_at(&lies));
+    return load32(doc_id_at(&lies));
 }
 
 /* ---- tables.c and filters.c: seals, prefix search, filters, comparison ---- */
@@ -597,7 +597,7 @@ typedef struct {
 
 uint64_t seal_block(const chunk_row *chunk, uint64_t block);
 
-/* Whether a block fits its seal and is in order: the keys of a table or the numbers of sketches ascend. */
+/* Whether a block fits its seal and is in order: the keys of a table or the doc ids of sketches ascend. */
 int block_is_sound(const chunk_row *chunk, uint64_t block);
 
 /* Whether each of `count` keys is at least the one before it. */
@@ -611,7 +611,7 @@ typedef struct {
 } page_shape;
 
 /* Fill the pages of a chunk of `count` entries, or of sketches: the bytes of a value, which is all zeros. */
-void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fingerprints, const uint8_t *numbers,
+void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fingerprints, const uint8_t *doc_ids,
                 size_t count, uint64_t seed, uint8_t *value);
 
 /* 1 where a block is not sound. Each is looked at once; two threads that do it together do no harm. */
@@ -664,7 +664,7 @@ typedef struct {
     uint64_t target;   /* in: the key with the bits behind the prefix cleared */
     uint64_t tail;     /* in: the bits behind the prefix, set */
     const table_row *table;  /* in: the table, and where it is */
-    uint32_t segment, table_number, query;
+    uint32_t segment, table_index, query;
     uint64_t first, last;  /* out: entries first..last-1 have the prefix */
 } lookup;
 
@@ -677,7 +677,7 @@ static inline uint64_t tail_of(unsigned bits) { return bits >= 64 ? 0 : ~0ULL >>
 static inline lookup lookup_of(const directory *dir, uint32_t segment, uint32_t table, uint64_t key, uint64_t tail,
                                uint32_t query) {
     return (lookup){.target = key & ~tail, .tail = tail, .table = table_at(dir, segment, table), .segment = segment,
-                    .table_number = table, .query = query};
+                    .table_index = table, .query = query};
 }
 
 /* Of paging.c: ask for the pages of all entries that lookups will find; around: at least so many neighbours together. */
@@ -709,7 +709,7 @@ typedef struct {
     const uint8_t *bits;       /* of each prefix; NULL: whole keys */
     const uint64_t *next_keys; /* NULL, or what the table behind holds of each whole key: where its filter denies that
                                   nothing is looked up, and of a hundred false alarms one is left */
-    int by_number;             /* whether whole keys of the shingle table are with the number of a document */
+    int by_doc_id;             /* whether whole keys of the shingle table are with the doc id of a document */
 } key_group;
 
 /* Pages of filters that a call of many keys has marked as used: a system's call for each line of each key would
@@ -755,19 +755,19 @@ void set_bitmap(const uint8_t *keys, size_t count, unsigned bitmap_bits, uint8_t
 size_t add_to_filter(const uint8_t *keys, size_t count, unsigned bits, uint64_t chunk, uint64_t num_chunks,
                      uint64_t num_lines, uint8_t *lines);
 
-/* The row of a number where numbers are as dense everywhere. */
-static inline uint64_t even_row(const segment_row *segment, uint32_t number) {
-    return (uint64_t)((unsigned __int128)number * segment->num_sketches / (segment->span ? segment->span : 1));
+/* The row of a doc id where doc ids are as dense everywhere. */
+static inline uint64_t even_row(const segment_row *segment, uint32_t doc_id) {
+    return (uint64_t)((unsigned __int128)doc_id * segment->num_sketches / (segment->span ? segment->span : 1));
 }
 
-/* Row of a relative number in a segment's sketch column, or UINT64_MAX; sooner with a guess that is near. It searches numbers that are not
+/* Row of a relative doc id in a segment's sketch column, or UINT64_MAX; sooner with a guess that is near. It searches doc ids that are not
  * verified: the row that it finds is to be verified (`check_sketch`). None found proves nothing: where an entry
  * says that there is a sketch it means damage, and the block that hides it goes to *where (`find_lost_sketch`);
- * elsewhere the blocks beside the number's row decide (`check_absence`: 0, or 1 with *where on damage). */
-uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number);
-uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t number, uint64_t guess);
+ * elsewhere the blocks beside the doc id's row decide (`check_absence`: 0, or 1 with *where on damage). */
+uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t doc_id);
+uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t doc_id, uint64_t guess);
 void find_lost_sketch(const directory *dir, uint64_t segment, damage *where);
-int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where);
+int check_absence(const directory *dir, uint64_t segment, uint32_t doc_id, damage *where);
 
 /* Agreeing 8-bit rows of two signatures of `bands` words. */
 uint32_t agreement(const uint8_t *left, const uint8_t *right, uint64_t bands);
@@ -784,9 +784,9 @@ size_t scan_distances(const uint8_t *keys, size_t count, uint64_t target, uint32
 /* Sort ascending, at most 2^32 - 1. work: as long as values. */
 void sort_u64(uint64_t *values, uint64_t *work, size_t count);
 
-/* Sort keys with their positions, stable: out_numbers[i] is where out_keys[i] was, or NULL. At most 2^32 - 1. */
-void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_numbers,
-                  uint64_t *work_keys, uint32_t *work_numbers);
+/* Sort keys with their positions, stable: out_indices[i] is where out_keys[i] was, or NULL. At most 2^32 - 1. */
+void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32_t *out_indices,
+                  uint64_t *work_keys, uint32_t *work_indices);
 
 /* ---- merge.c ---- */
 
@@ -794,40 +794,40 @@ void sort_entries(const uint64_t *keys, size_t count, uint64_t *out_keys, uint32
 typedef struct {
     uint64_t segment, table;
     uint64_t position;  /* in and out: next entry */
-    uint64_t offset;    /* added to every number */
+    uint64_t offset;    /* added to every doc id */
 } merge_source;
 
 typedef struct {
     uint64_t *keys;     /* 2 x capacity */
-    uint32_t *numbers;  /* 2 x capacity */
+    uint32_t *doc_ids;  /* 2 x capacity */
     uint64_t *ends;     /* num_sources */
     size_t *runs;       /* num_sources + 1 */
 } merge_work;
 
-/* Merge the next `capacity` source entries, or all where fewer are left, in order of (key, number), leaving out
- * dead numbers (bit set in `dead`, or NULL). Returns entries written to keys and numbers. Sources in order of
- * number; `offset` and the segment's span are within 32 bits and within `dead`. Returns SIZE_MAX with *where on
- * damage: a block that is not sound, keys in no order, a number outside of its segment. Whatever is stored, no
+/* Merge the next `capacity` source entries, or all where fewer are left, in order of (key, doc id), leaving out
+ * dead doc ids (bit set in `dead`, or NULL). Returns entries written to keys and doc ids. Sources in order of
+ * doc id; `offset` and the segment's span are within 32 bits and within `dead`. Returns SIZE_MAX with *where on
+ * damage: a block that is not sound, keys in no order, a doc id outside of its segment. Whatever is stored, no
  * more is written than there is room for, and a step that returns has taken as many as it is to take. */
 size_t merge_entries(const directory *dir, merge_source *sources, size_t num_sources, const uint8_t *dead,
-                     size_t capacity, uint64_t *keys, uint32_t *numbers, const merge_work *work, damage *where);
+                     size_t capacity, uint64_t *keys, uint32_t *doc_ids, const merge_work *work, damage *where);
 
 /* Copy live sketches of one segment from row *position on, up to `capacity`; returns how many, or SIZE_MAX
  * with *where on damage, as of merge_entries. */
 size_t copy_sketches(const directory *dir, uint64_t segment, uint64_t *position, uint64_t offset,
-                     const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *numbers,
+                     const uint8_t *dead, size_t capacity, uint64_t *words, uint32_t *doc_ids,
                      uint64_t *fingerprints, damage *where);
 
 typedef struct {
     size_t capacity;   /* entries of the longest table of all sources together, or rows where they are more */
     uint64_t *keys;    /* capacity */
-    uint32_t *numbers; /* capacity */
+    uint32_t *doc_ids; /* capacity */
     uint64_t *words;   /* rows x bands */
     merge_work merging;
 } whole_work;
 
 /* Merge all tables and the sketch columns of segments into the content of one that is one value: the entries of each
- * table, words, fingerprints and numbers of the sketches. sources: one a segment; `first_of_sketches`: the first
+ * table, words, fingerprints and doc ids of the sketches. sources: one a segment; `first_of_sketches`: the first
  * table that `dead_sketches` goes for. Entries of each table and rows go to counts. Returns the bytes of it, or
  * SIZE_MAX with *where on damage, as of merge_entries. */
 size_t merge_whole(const directory *dir, merge_source *sources, size_t num_sources, uint64_t first_of_sketches,
@@ -859,7 +859,7 @@ enum {
 /* The range of one segment in a bucket, and what is cut of it: a work area. */
 typedef struct {
     lookup *range;
-    uint64_t unseen;    /* numbers of the segment from here on are not seen */
+    uint64_t unseen;    /* doc ids of the segment from here on are not seen */
     uint64_t low, high; /* of the entries that are seen, those that stay */
 } bucket_part;
 
@@ -872,7 +872,7 @@ int bound_buckets(const directory *dir, const band_search *how, uint64_t max_can
 
 /* A match as it goes to Python. */
 typedef struct {
-    uint64_t number;
+    uint64_t doc_id;
     uint32_t query;
     uint16_t agree;     /* NO_VALUE without a signature on both sides */
     uint16_t distance;  /* NO_VALUE without a fingerprint on both sides */
@@ -928,12 +928,12 @@ typedef struct {
 
 /* Entries of one table whose key is equal, at most `most` a key. A match says which key (`query`). same: NULL, or the
  * whole sketch must be equal, too, of at most `most` a key and segment that are compared. counts: NULL, or nothing is
- * wanted but how many entries each key has, those of removed documents among them. by_number: as of a key_group. */
+ * wanted but how many entries each key has, those of removed documents among them. by_doc_id: as of a key_group. */
 outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const originals *same,
-                     uint64_t most, int by_number, uint64_t *counts, match_list *found);
+                     uint64_t most, int by_doc_id, uint64_t *counts, match_list *found);
 
-/* The stored sketch of a number: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
-int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where);
+/* The stored sketch of a doc id: 1, 0 where it has none, or -1 with *where on damage. words: bands. */
+int read_sketch(const directory *dir, uint64_t doc_id, uint8_t *words, uint64_t *fingerprint, damage *where);
 
 /* ---- pairs.c: sketches that share a prefix, each pair once ---- */
 

@@ -15,7 +15,7 @@ typedef struct {
     match_list *found;
     lookup *lookups;
     probe *probes;
-    uint64_t *candidates;  /* `room` of them, segment in the high, relative number in the low 32 bits */
+    uint64_t *candidates;  /* `room` of them, segment in the high, relative doc id in the low 32 bits */
     uint64_t *work;        /* as many, behind them */
     size_t room;
     bucket_part *parts;    /* a segment each */
@@ -97,11 +97,11 @@ static size_t gather_candidates(const directory *dir, const lookup *lookups, siz
         if (last - entry > each) last = entry + each;
         for (uint64_t at, n; entry < last; entry += n) {
             const chunk_row *chunk = entries_from(dir, lookups[i].table, entry, last, &at, &n);
-            const uint8_t *numbers = number_in(chunk, at), *end = numbers + 4 * n;
-            for (; numbers < end; numbers += 4) {
-                uint32_t number = load32(numbers);
-                candidates[gathered] = segment | number;
-                gathered += base + number < own;
+            const uint8_t *doc_ids = doc_id_in(chunk, at), *end = doc_ids + 4 * n;
+            for (; doc_ids < end; doc_ids += 4) {
+                uint32_t doc_id = load32(doc_ids);
+                candidates[gathered] = segment | doc_id;
+                gathered += base + doc_id < own;
             }
         }
     }
@@ -118,9 +118,9 @@ static size_t scan_range(const directory *dir, const lookup *range, uint64_t key
         const chunk_row *chunk = entries_from(dir, range->table, entry, last, &at, &n);
         uint32_t hits[TABLE_BLOCK];
         size_t num_hits = scan_distances(key_in(chunk, at), n, key, max_distance, hits);
-        const uint8_t *numbers = number_in(chunk, at);
+        const uint8_t *doc_ids = doc_id_in(chunk, at);
         for (size_t i = 0; i < num_hits && count < most; i++)
-            candidates[count++] = segment | load32(numbers + hits[i] * 4);
+            candidates[count++] = segment | load32(doc_ids + hits[i] * 4);
     }
     return count;
 }
@@ -189,10 +189,10 @@ static outcome compare_one(search *s, const wanted *want, uint64_t candidate, co
 #define ASK_AHEAD 512 /* sketches whose pages are asked for at once */
 
 /* Ask for the pages of a sketch, by the rows that a column without gaps gives it. */
-static void ask_for_candidate(const directory *dir, uint64_t at, uint32_t number) {
+static void ask_for_candidate(const directory *dir, uint64_t at, uint32_t doc_id) {
     const segment_row *segment = segment_at(dir, at);
-    if (number < segment->span && segment->num_sketches)
-        ask_for_sketch(dir, segment, even_row(segment, number));
+    if (doc_id < segment->span && segment->num_sketches)
+        ask_for_sketch(dir, segment, even_row(segment, doc_id));
 }
 
 static void ask_for_candidates(const search *s, size_t first, size_t count) {
@@ -207,35 +207,35 @@ typedef struct {
     row_location lies;
 } guessed;
 
-/* About where a candidate's sketch lies where numbers are as dense everywhere, with its number on the way. */
+/* About where a candidate's sketch lies where doc ids are as dense everywhere, with its doc id on the way. */
 static guessed guess_row(const directory *dir, uint64_t candidate) {
     const segment_row *segment = segment_at(dir, candidate >> 32);
-    uint32_t number = (uint32_t)candidate;
+    uint32_t doc_id = (uint32_t)candidate;
     uint64_t n = segment->num_sketches;
-    if (number >= segment->span || !n) return (guessed){.row = UINT64_MAX};
-    if (n == segment->span) return (guessed){number, locate_row(dir, segment, number)};
-    uint64_t row = even_row(segment, number);
+    if (doc_id >= segment->span || !n) return (guessed){.row = UINT64_MAX};
+    if (n == segment->span) return (guessed){doc_id, locate_row(dir, segment, doc_id)};
+    uint64_t row = even_row(segment, doc_id);
     guessed guess = {row, locate_row(dir, segment, row)};
-    __builtin_prefetch(number_at(&guess.lies));
+    __builtin_prefetch(doc_id_at(&guess.lies));
     return guess;
 }
 
-/* Go on from a guess to the row of the candidate: the number that is found there says how far off it is, which is few
- * rows where few numbers are missing. Row UINT64_MAX: there is none. */
+/* Go on from a guess to the row of the candidate: the doc id that is found there says how far off it is, which is few
+ * rows where few doc ids are missing. Row UINT64_MAX: there is none. */
 static void settle_row(const directory *dir, uint64_t candidate, guessed *guess) {
     const segment_row *segment = segment_at(dir, candidate >> 32);
-    uint32_t number = (uint32_t)candidate;
+    uint32_t doc_id = (uint32_t)candidate;
     uint64_t n = segment->num_sketches;
     if (n == segment->span || guess->row == UINT64_MAX) return;
     for (int steps = 0; steps < 3; steps++) {
-        uint32_t found = load32(number_at(&guess->lies));
-        if (found == number) return;
-        uint64_t off = found < number ? number - found : found - number;
-        if (off > (found < number ? n - 1 - guess->row : guess->row)) break;
-        guess->row += found < number ? off : -off;
+        uint32_t found = load32(doc_id_at(&guess->lies));
+        if (found == doc_id) return;
+        uint64_t off = found < doc_id ? doc_id - found : found - doc_id;
+        if (off > (found < doc_id ? n - 1 - guess->row : guess->row)) break;
+        guess->row += found < doc_id ? off : -off;
         guess->lies = locate_row(dir, segment, guess->row);
     }
-    guess->row = sketch_row_near(dir, candidate >> 32, number, guess->row);
+    guess->row = sketch_row_near(dir, candidate >> 32, doc_id, guess->row);
     if (guess->row != UINT64_MAX) guess->lies = locate_row(dir, segment, guess->row);
 }
 
@@ -248,9 +248,9 @@ static void fetch_sketch(const directory *dir, const row_location *lies) {
     __builtin_prefetch((const void *)(lies->chunk->checked + lies->block));
 }
 
-/* Compare every candidate's stored sketch with the query. Each is fetched some comparisons ahead, and where numbers are
- * missing, so that its row has to be looked for, its number as many before; where that lies is worked out once, for it
- * takes divisions. Nearly each is on a page of its own, whose place in memory the processor has to look up: the numbers
+/* Compare every candidate's stored sketch with the query. Each is fetched some comparisons ahead, and where doc ids are
+ * missing, so that its row has to be looked for, its doc id as many before; where that lies is worked out once, for it
+ * takes divisions. Nearly each is on a page of its own, whose place in memory the processor has to look up: the doc ids
  * are asked for in a row, so that it does several at a time. */
 static outcome compare_candidates(search *s, const wanted *want, size_t count) {
     const directory *dir = s->dir;
@@ -285,7 +285,7 @@ static int by_similarity(const void *a, const void *b) {
     const match *x = a, *y = b;
     if (x->agree != y->agree) return order(y->agree, x->agree);
     if (x->distance != y->distance) return order(x->distance, y->distance);
-    return order(x->number, y->number);
+    return order(x->doc_id, y->doc_id);
 }
 
 static int by_distance(const void *a, const void *b) {
@@ -334,11 +334,11 @@ static outcome tell_seen(search *s, const band_search *how, uint32_t query, cons
     outcome end = SEARCH_DONE;
     for (const lookup *l = lookups; l < lookups + planned && !end; l++) {
         uint64_t base = segment_at(s->dir, l->segment)->base;
-        if (base < how->own_first || !crowded[l->table_number - how->first_table]) continue;
+        if (base < how->own_first || !crowded[l->table_index - how->first_table]) continue;
         for (uint64_t entry = l->first; entry < l->last && !end; entry++) {
-            uint64_t number = base + table_number(s->dir, l->table, entry);
-            if (number < how->own_first + query)
-                end = add_match(s->found, (match){number, query, NO_VALUE, NO_VALUE});
+            uint64_t doc_id = base + table_doc_id(s->dir, l->table, entry);
+            if (doc_id < how->own_first + query)
+                end = add_match(s->found, (match){doc_id, query, NO_VALUE, NO_VALUE});
         }
     }
     return end;
@@ -366,7 +366,7 @@ static outcome find_enough(search *s, const query_batch *queries, const band_sea
         lookup *first = s->lookups + i;
         uint64_t held = 0;
         for (lookup *l = first; l < s->lookups + planned; l++) {
-            if (l->table_number != first->table_number) continue;
+            if (l->table_index != first->table_index) continue;
             if (find_ranges(s->dir, l, 1, &s->found->where)) return SEARCH_DAMAGED;
             held += l->last - l->first;
         }
@@ -428,7 +428,7 @@ typedef struct {
 static void ask_for_found(const search *s, const lookup *lookups, size_t planned) {
     for (const lookup *l = lookups; l < lookups + planned; l++)
         for (uint64_t entry = l->first; entry < l->last && entry < l->first + FEW; entry++)
-            ask_for_candidate(s->dir, l->segment, table_number(s->dir, l->table, entry));
+            ask_for_candidate(s->dir, l->segment, table_doc_id(s->dir, l->table, entry));
 }
 
 static outcome query_window(search *s, const query_batch *queries, const band_search *how, const window *part) {
@@ -503,7 +503,7 @@ static outcome query_one_by_fingerprint(search *s, const query_batch *queries, c
     if (!total) return SEARCH_DONE;
     if ((end = make_room(s, total < most ? total : most))) return end;
     for (size_t i = 0; i < planned; i++)
-        count = scan_range(s->dir, s->lookups + i, keys[s->lookups[i].table_number - how->first_table], each,
+        count = scan_range(s->dir, s->lookups + i, keys[s->lookups[i].table_index - how->first_table], each,
                            how->max_distance, s->candidates, count, most);
     int has_words = queries->present[query] & HAS_SIGNATURE && s->dir->bands;
     wanted want = {.words = has_words ? (const uint8_t *)(queries->words + query * s->dir->bands) : NULL,
@@ -537,21 +537,21 @@ outcome query_fingerprints(const directory *dir, const query_batch *queries, con
 static outcome add_equal(search *s, const lookup *range, uint64_t entry, const originals *same, size_t query) {
     const directory *dir = s->dir;
     const segment_row *segment = segment_at(dir, range->segment);
-    uint32_t number = table_number(dir, range->table, entry);
-    if (number >= segment->span) {
-        s->found->where = entry_damage(dir, range->segment, range->table_number, entry);
+    uint32_t doc_id = table_doc_id(dir, range->table, entry);
+    if (doc_id >= segment->span) {
+        s->found->where = entry_damage(dir, range->segment, range->table_index, entry);
         return SEARCH_DAMAGED;
     }
     if (same) {
-        uint64_t row = sketch_row_of(dir, range->segment, number);
-        if (require_row(s, (uint64_t)range->segment << 32 | number, row)) return SEARCH_DAMAGED;
+        uint64_t row = sketch_row_of(dir, range->segment, doc_id);
+        if (require_row(s, (uint64_t)range->segment << 32 | doc_id, row)) return SEARCH_DAMAGED;
         row_location lies = locate_row(dir, segment, row);
         if (check_row(dir, range->segment, &lies, &s->found->where)) return SEARCH_DAMAGED;
         if (memcmp(lies.words, same->words + query * dir->bands, dir->bands * 8) ||
             fingerprint_at(&lies) != same->fingerprints[query])
             return SEARCH_DONE;
     }
-    return add_match(s->found, (match){segment->base + number, (uint32_t)query, NO_VALUE, NO_VALUE});
+    return add_match(s->found, (match){segment->base + doc_id, (uint32_t)query, NO_VALUE, NO_VALUE});
 }
 
 /* Some of the keys; same NULL: an equal key is enough. counts: NULL, or one a key, and nothing but these is wanted. */
@@ -575,26 +575,26 @@ static outcome find_key_group(search *s, const key_group *asked, size_t first, c
 }
 
 outcome find_entries(const directory *dir, uint64_t table, const uint64_t *keys, size_t count, const originals *same,
-                     uint64_t most, int by_number, uint64_t *counts, match_list *found) {
+                     uint64_t most, int by_doc_id, uint64_t *counts, match_list *found) {
     search s;
     outcome end = open_search(&s, dir, count < KEY_GROUP ? count : KEY_GROUP, found);
     marked_pages *marked = count > KEY_GROUP && pages_missing() ? calloc(1, sizeof *marked) : NULL;
     for (size_t first = 0; first < count && !end; first += KEY_GROUP) {
         key_group asked = {table, count - first < KEY_GROUP ? count - first : KEY_GROUP, keys + first, NULL,
-                           same && same->next_keys ? same->next_keys + first : NULL, by_number};
+                           same && same->next_keys ? same->next_keys + first : NULL, by_doc_id};
         end = find_key_group(&s, &asked, first, same, most, counts, marked);
     }
     free(marked);
     return close_search(&s, end);
 }
 
-int read_sketch(const directory *dir, uint64_t number, uint8_t *words, uint64_t *fingerprint, damage *where) {
+int read_sketch(const directory *dir, uint64_t doc_id, uint8_t *words, uint64_t *fingerprint, damage *where) {
     for (uint64_t at = dir->num_segments; at--;) {
         const segment_row *segment = segment_at(dir, at);
-        if (number < segment->base) continue;
-        if (number - segment->base >= segment->span) return 0;
-        uint64_t row = sketch_row_of(dir, at, (uint32_t)(number - segment->base));
-        if (row == UINT64_MAX) return check_absence(dir, at, (uint32_t)(number - segment->base), where) ? -1 : 0;
+        if (doc_id < segment->base) continue;
+        if (doc_id - segment->base >= segment->span) return 0;
+        uint64_t row = sketch_row_of(dir, at, (uint32_t)(doc_id - segment->base));
+        if (row == UINT64_MAX) return check_absence(dir, at, (uint32_t)(doc_id - segment->base), where) ? -1 : 0;
         row_location lies = locate_row(dir, segment, row);
         if (check_row(dir, at, &lies, where)) return -1;
         memcpy(words, lies.words, dir->bands * 8);

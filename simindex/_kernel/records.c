@@ -66,7 +66,7 @@ size_t most_record_bytes(const record_columns *of, size_t count) {
 static uint64_t value_of(const uint64_t *column, size_t i) { return column ? column[i] : NO_NUMBER; }
 
 size_t pack_record(const record_columns *of, size_t i, uint8_t *to) {
-    uint64_t key = __builtin_bswap64(of->numbers[i]), leader = value_of(of->leaders, i), seen_at = value_of(of->seen_at, i);
+    uint64_t key = __builtin_bswap64(of->doc_ids[i]), leader = value_of(of->leaders, i), seen_at = value_of(of->seen_at, i);
     int is_kept = packed_bytes(&of->kept, i) > 1, has_more = is_kept || leader != NO_NUMBER || seen_at != NO_NUMBER;
     memcpy(to, &key, sizeof key);
     uint8_t *at = to + sizeof key;

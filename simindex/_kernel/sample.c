@@ -11,7 +11,7 @@
 static inline uint64_t sample_hash(uint64_t h) {
     h = (h ^ h >> 33) * UINT64_C(0xFF51AFD7ED558CCD);
     h = (h ^ h >> 33) * UINT64_C(0xC4CEB9FE1A85EC53);
-    return (h ^ h >> 33) >> SHORT_NUMBER_BITS << SHORT_NUMBER_BITS;
+    return (h ^ h >> 33) >> SHORT_DOC_ID_BITS << SHORT_DOC_ID_BITS;
 }
 
 void sample_begin(sample *of, size_t total) {

@@ -1,6 +1,6 @@
 /* Sorted tables: blocks and their seals, interleaved prefix search, the sketch column, comparison.
  *
- * A table is a sorted list of (key, number) cut into chunks, and these into blocks; a directory names the chunks of
+ * A table is a sorted list of (key, doc id) cut into chunks, and these into blocks; a directory names the chunks of
  * every live segment by address. Keys are hashes, so a search starts at the entry that a uniform distribution
  * predicts and gallops from there; it stays O(log n) for any distribution. In a stored table it goes by the first
  * keys of blocks, and reads one block then. Tested against plain Python over all entries
@@ -14,7 +14,7 @@ static int has_pages(const chunk_row *chunk) { return chunk->key_stride != 0; }
 
 /* Entries or sketches of a block of pages. */
 static uint64_t block_rows(const chunk_row *chunk) {
-    return chunk->fingerprints ? (chunk->numbers - chunk->fingerprints) / 8 : TABLE_BLOCK;
+    return chunk->fingerprints ? (chunk->doc_ids - chunk->fingerprints) / 8 : TABLE_BLOCK;
 }
 
 static const uint8_t *seal_address(const chunk_row *chunk, uint64_t block) {
@@ -38,9 +38,9 @@ PER_CPU(int, keys_ascend, (const uint8_t *keys, size_t count), (keys, count)) {
     return !descends;
 }
 
-static int numbers_ascend(const uint8_t *numbers, size_t count) {
+static int doc_ids_ascend(const uint8_t *doc_ids, size_t count) {
     int descends = 0;
-    for (size_t i = 1; i < count; i++) descends |= load32(numbers + i * 4) <= load32(numbers + i * 4 - 4);
+    for (size_t i = 1; i < count; i++) descends |= load32(doc_ids + i * 4) <= load32(doc_ids + i * 4 - 4);
     return !descends;
 }
 
@@ -49,11 +49,11 @@ int block_is_sound(const chunk_row *chunk, uint64_t block) {
     if (!has_pages(chunk)) return 1;
     uint64_t rows = block_rows(chunk), left = chunk->count - block * rows, n = left < rows ? left : rows;
     if (chunk->fingerprints)
-        return numbers_ascend((const uint8_t *)chunk->numbers + block * chunk->number_stride, n);
+        return doc_ids_ascend((const uint8_t *)chunk->doc_ids + block * chunk->doc_id_stride, n);
     return keys_ascend((const uint8_t *)chunk->keys + block * chunk->key_stride, n);
 }
 
-void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fingerprints, const uint8_t *numbers,
+void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fingerprints, const uint8_t *doc_ids,
                 size_t count, uint64_t seed, uint8_t *value) {
     size_t rows = shape->rows, page_bytes = shape->page_bytes, key_bytes = shape->words_per_key * 8;
     for (size_t first = 0, block = 0; first < count; first += rows, block++) {
@@ -66,7 +66,7 @@ void fill_pages(const page_shape *shape, const uint8_t *keys, const uint8_t *fin
             memcpy(at, fingerprints + first * 8, n * 8);
             at += rows * 8;
         }
-        if (numbers) memcpy(at, numbers + first * 4, n * 4);
+        if (doc_ids) memcpy(at, doc_ids + first * 4, n * 4);
         uint64_t sealed = xxh64(begin, (size_t)(seal - begin), seed + block);
         memcpy(seal, &sealed, SEAL_BYTES);
     }
@@ -90,7 +90,7 @@ static int check_fences(const directory *dir, const lookup *l, uint64_t first, u
         uint64_t chunk = fence / dir->fences_per_chunk, at = fence % dir->fences_per_chunk;
         uint64_t in_chunk = dir->fences_per_chunk - at, in_block = WORDS_BLOCK - at % WORDS_BLOCK;
         if (check_block((const chunk_row *)l->table->fences + chunk, at / WORDS_BLOCK)) {
-            *where = (damage){l->segment, 3 * dir->num_tables + 1 + l->table_number, chunk, at / WORDS_BLOCK};
+            *where = (damage){l->segment, 3 * dir->num_tables + 1 + l->table_index, chunk, at / WORDS_BLOCK};
             return 1;
         }
         fence += in_chunk < in_block ? in_chunk : in_block;
@@ -100,7 +100,7 @@ static int check_fences(const directory *dir, const lookup *l, uint64_t first, u
 
 /* ---- prefix search ---- */
 
-/* One value of an ascending column: a key of a table, or a number of a sketch column. */
+/* One value of an ascending column: a key of a table, or a doc id of a sketch column. */
 typedef uint64_t value_reader(const directory *dir, const void *column, uint64_t at);
 
 /* First index in low..high-1 whose value is >= target, galloping from `probe`; high if there is none.
@@ -244,11 +244,11 @@ static inline __attribute__((always_inline)) void find_in_block(const uint8_t *k
     }
 }
 
-/* The number of an entry that was found is on another line of its page. */
+/* The doc id of an entry that was found is on another line of its page. */
 static inline void fetch_number(const directory *dir, const table_row *table, uint64_t entry) {
     uint64_t at;
     const chunk_row *chunk = entry_chunk(dir, table, entry, &at);
-    if (chunk->numbers) __builtin_prefetch(number_in(chunk, at));
+    if (chunk->doc_ids) __builtin_prefetch(doc_id_in(chunk, at));
 }
 
 /* Find one range in a stored table, and prove it: 0, or 1 with *where on damage. Fences say which blocks hold its
@@ -276,7 +276,7 @@ static inline __attribute__((always_inline)) int find_fenced(const directory *di
     if (check_fences(dir, l, fence ? fence - 1 : 0, fence < n ? fence : n - 1, where)) return 1;
     if (behind != fence && check_fences(dir, l, behind - 1, behind < n ? behind : n - 1, where)) return 1;
     uint64_t from = fence ? (fence - 1) * size : 0, to = behind ? (behind - 1) * size : 0;
-    return behind && check_entries(dir, l->segment, l->table_number, from, to, where);
+    return behind && check_entries(dir, l->segment, l->table_index, from, to, where);
 }
 
 /* The same in a table that lies in memory, whose entries need no proof. */
@@ -316,25 +316,25 @@ int find_ranges(const directory *dir, lookup *lookups, size_t count, damage *whe
 
 /* ---- the sketch column ---- */
 
-static inline uint64_t read_number(const directory *dir, const void *segment, uint64_t at) {
-    return sketch_number(dir, segment, at);
+static inline uint64_t read_doc_id(const directory *dir, const void *segment, uint64_t at) {
+    return sketch_doc_id(dir, segment, at);
 }
 
-uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t number, uint64_t guess) {
+uint64_t sketch_row_near(const directory *dir, uint64_t segment, uint32_t doc_id, uint64_t guess) {
     const segment_row *s = segment_at(dir, segment);
     uint64_t n = s->num_sketches;
-    if (n == s->span) return number < n ? number : UINT64_MAX; /* no gaps: the number is the row */
-    uint64_t row = gallop_in(read_number, dir, s, number, 0, n, guess);
-    return row < n && sketch_number(dir, s, row) == number ? row : UINT64_MAX;
+    if (n == s->span) return doc_id < n ? doc_id : UINT64_MAX; /* no gaps: the doc id is the row */
+    uint64_t row = gallop_in(read_doc_id, dir, s, doc_id, 0, n, guess);
+    return row < n && sketch_doc_id(dir, s, row) == doc_id ? row : UINT64_MAX;
 }
 
-uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t number) {
-    return sketch_row_near(dir, segment, number, even_row(segment_at(dir, segment), number));
+uint64_t sketch_row_of(const directory *dir, uint64_t segment, uint32_t doc_id) {
+    return sketch_row_near(dir, segment, doc_id, even_row(segment_at(dir, segment), doc_id));
 }
 
-int check_absence(const directory *dir, uint64_t segment, uint32_t number, damage *where) {
+int check_absence(const directory *dir, uint64_t segment, uint32_t doc_id, damage *where) {
     const segment_row *s = segment_at(dir, segment);
-    uint64_t n = s->num_sketches, row = gallop_in(read_number, dir, s, number, 0, n, even_row(s, number));
+    uint64_t n = s->num_sketches, row = gallop_in(read_doc_id, dir, s, doc_id, 0, n, even_row(s, doc_id));
     return (row && check_sketch(dir, segment, row - 1, where)) || (row < n && check_sketch(dir, segment, row, where));
 }
 

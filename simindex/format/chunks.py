@@ -61,7 +61,7 @@ def doc_ids_of_shingle_keys(keys: np.ndarray) -> np.ndarray:
     return (keys & (np.uint64(1) << _DOC_ID_BITS) - np.uint64(1)).astype(np.uint32)
 
 
-_TURN, _DOC_ID_BITS = np.uint64(6), np.uint64(_kernel.SHORT_NUMBER_BITS)
+_TURN, _DOC_ID_BITS = np.uint64(6), np.uint64(_kernel.SHORT_DOC_ID_BITS)
 """Bits: the coarsest sample has six zeros in front."""
 
 _FIRST = np.uint64(64) - _TURN

@@ -211,7 +211,7 @@ KEY_BYTES, FINGERPRINT_BYTES, DOC_ID_BYTES = 8, 8, 4
 ENTRY_WIDTHS, SHINGLE_WIDTHS = (KEY_BYTES, 0, DOC_ID_BYTES), (KEY_BYTES, 0, 0)
 """Of the arrays of a sorted table. An entry of the shingle table is one word; its low bits are the doc id."""
 
-_WHOLE_KEY, SHINGLE_BITS = 64, 64 - _kernel.SHORT_NUMBER_BITS
+_WHOLE_KEY, SHINGLE_BITS = 64, 64 - _kernel.SHORT_DOC_ID_BITS
 """Leading bits of a key that a filter distinguishes; of the shingle table those of the hash."""
 
 _LONG_PREFIX, _SHORT_PREFIX, _MOST_SHORT_LINES = 32, 25, (1 << 20) * 10 // 512
@@ -223,7 +223,7 @@ _MAX_FILTER_CHUNKS = 65_535
 _MAX_FACTOR, _MAX_CHUNK = 2**32, 1 << 28
 """A chunk of so many entries has 3 GiB of the 4 GiB that LMDB takes for a value."""
 
-MAX_SPAN, MAX_SPAN_WITH_SHINGLES = 2**32 - 1, 2**_kernel.SHORT_NUMBER_BITS
+MAX_SPAN, MAX_SPAN_WITH_SHINGLES = 2**32 - 1, 2**_kernel.SHORT_DOC_ID_BITS
 """Relative doc ids have 32 bits, in an index with a shingle table 26."""
 
 

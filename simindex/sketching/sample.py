@@ -19,7 +19,7 @@ from simindex import _kernel
 FLOOR = _kernel.SAMPLE_FLOOR
 """So many of the least hashes of a document are taken whatever their size, so that a short text has some."""
 
-_UPPER = np.uint64(2**64 - 2**_kernel.SHORT_NUMBER_BITS)
+_UPPER = np.uint64(2**64 - 2**_kernel.SHORT_DOC_ID_BITS)
 
 
 def sample_top(one_in: int) -> int:

@@ -48,7 +48,7 @@ class Shape(TypedDict, total=False):
 
 
 ENTRY_WIDTHS = 8, 0, 4
-SHORT = np.uint64(_kernel.SHORT_NUMBER_BITS)
+SHORT = np.uint64(_kernel.SHORT_DOC_ID_BITS)
 EACH_SEES_ALL = 2**64 - 1
 """Of the argument own_first: queries are no documents of the directory themselves."""
 

@@ -161,7 +161,7 @@ def test_merge_takes_no_sources_that_are_not_there_and_no_numbers_without_a_bit(
         with pytest.raises(ValueError, match="sources: out of range"):
             _kernel.merge(directory.header, wrong, None, *room)
     sources["offset"] = [0, 6]
-    with pytest.raises(ValueError, match="dead: expected a bit for each of 9 numbers, found 8"):
+    with pytest.raises(ValueError, match="dead: expected a bit for each of 9 doc ids, found 8"):
         _kernel.merge(directory.header, sources, np.zeros(1, np.uint8), *room)
 
 
@@ -212,7 +212,7 @@ def test_copy_sketches_refuses_numbers_in_no_order_or_outside_whatever_their_sea
 def test_copy_sketches_takes_no_segment_that_is_not_there_and_no_numbers_without_a_bit() -> None:
     directory = MadeUp([MadeUpSegment(9, [[]], [Stored(8, (8, 8), 8)])], num_tables=1, bands=2)
     room = np.zeros((9, 2), np.uint64), np.zeros(9, np.uint32), np.zeros(9, np.uint64)
-    with pytest.raises(ValueError, match="dead: expected a bit for each of 9 numbers, found 8"):
+    with pytest.raises(ValueError, match="dead: expected a bit for each of 9 doc ids, found 8"):
         _kernel.copy_sketches(directory.header, 0, 0, 0, np.zeros(1, np.uint8), *room)
     with pytest.raises(ValueError, match="segment: out of range"):
         _kernel.copy_sketches(directory.header, 1, 0, 0, None, *room)

@@ -55,5 +55,5 @@ def test_sort_of_many_hashes_equals_a_stable_sort(count: int) -> None:
 
 def test_sort_refuses_room_that_is_too_small() -> None:
     rows = np.zeros((2, 10), np.uint64)
-    with pytest.raises(ValueError, match="out_numbers: expected at least 80 bytes, found 76"):
+    with pytest.raises(ValueError, match="out_indices: expected at least 80 bytes, found 76"):
         _kernel.sort_tables(rows, 10, np.empty_like(rows), np.empty(19, np.uint32))
