@@ -170,9 +170,9 @@ class _Sweep:
             runs[kept.time, kept.first] = kept.end
 
     def _remove_old(self, found: list[tuple[int, StoredRecord]]) -> Run | None:
-        """Remove the old ones of these documents, and count them in `removed`. Return a run of those that
-        stay and were never touched, for touched ones lie in a run of their touch; ``None`` where there are
-        none."""
+        """Remove the old ones of these documents, ascending by doc id, and count them in `removed`. Return
+        a run of those that stay and were never touched, for touched ones lie in a run of their touch;
+        ``None`` where there are none."""
         pending, kept = self._pending, list[tuple[int, int]]()
         for doc_id, record in found:
             if record.age_from < self._limit:

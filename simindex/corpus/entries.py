@@ -112,8 +112,8 @@ class PathEntries:
         self._spool = Spool(path, self._read())
 
     def again(self) -> PathEntries:
-        """Return the same rows for a second reading, in which bad rows are passed over without a call of
-        `on_bad_row`."""
+        """Return the same rows for a second reading: bad rows that `on_bad_row` was called for are passed
+        over, and raise where there is none."""
         found = copy(self)
         found.inputs = self.inputs.in_silence()
         return found

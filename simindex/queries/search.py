@@ -326,7 +326,12 @@ def matches_of(
     *,
     exact: bool = False,
 ) -> list[Matches]:
-    """Turn the kernel's numbers into matches, expanding copies, best first, up to `limit` a query."""
+    """Return the matches of each query that `found` has rows for, those of live documents, copies expanded,
+    in the order of these rows; at most `limit` a query, `None`: all.
+
+    `without`: a doc id to leave out. `exact`: similarities come from kept shingles where both sides have
+    them; the caller sorts by them.
+    """
     results = list(map(Matches, repeat(()), map(bool, found.truncated)))
     if not found.matches:
         return results

@@ -176,7 +176,8 @@ class Compared:
         yield from self._stored_copies(distinct(leaders), lambda live: combinations(live, 2))
 
     def _first_pairs(self, leaders: np.ndarray, copies: np.ndarray) -> Iterator[Pair]:
-        """Yield the pairs in which equal documents take part by the oldest of them alone.
+        """Yield the pairs in which equal documents take part by the oldest of them alone; `leaders` and
+        `copies`: numbers of documents, side by side, as of `Tables.copies`.
 
         As in one index, a document whose whole sketch equals another's is in a pair with the first such one,
         and the first of these with the first of those that are equal in what is compared.
@@ -212,7 +213,8 @@ class Compared:
 
     def _expanded(self, rows: np.ndarray, limit_a: int, limit_b: int) -> Iterator[Pair]:
         """Yield the pairs of documents for pairs of sketches, PAIR_ROW: at most `limit_a` documents of the
-        sketch `a`, oldest first, with `limit_b` of `b`."""
+        sketch `a`, oldest first, with `limit_b` of `b`. The document of `a` is first in a pair, but where
+        `limit_a` is above 1 the older one."""
         for first in range(0, len(rows), _AT_ONCE):
             some = rows[first : first + _AT_ONCE]
             numbers = distinct(np.concatenate([some["a"], some["b"]]))

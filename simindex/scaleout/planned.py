@@ -74,7 +74,8 @@ class PlannedJob:
         return 0 if stages is None else _shared(sketch_part, stages, range(len(stages.parts)), share, of)
 
     def compare(self, share: int = 1, of: int = 1) -> int:
-        """Compare the ranges of a share that are not compared; arguments and result as of `sketch`.
+        """Compare those ranges of keys of a share that are not compared; arguments as of `sketch`. Returns
+        how many ranges the share has, compared before or now; 0 where the job is decided or done.
 
         Raises:
             JobError: a part is not sketched, or the inputs have changed.

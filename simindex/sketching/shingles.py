@@ -61,7 +61,8 @@ def shingle_hashes(text: str, shingles: Shingles, seed: int) -> np.ndarray:
 
 
 def shingle_hashes_of(texts: list[str], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hashes of the shingles of many texts, one behind another, and how many each has, uint32."""
+    """Return the hashes of the shingles of many texts, one text behind another: uint64, in order, repeats
+    included; and how many each text has: uint32."""
     how = *cutting_fields(shingles), *kernel_tables(shingles)
     prepared = [prepare(text, shingles) for text in texts] if steps_before(shingles) else texts
     counts = np.empty(len(texts), dtype=np.uint32)

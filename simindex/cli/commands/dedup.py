@@ -106,7 +106,8 @@ class DedupOptions:
         return vars(self) | {"threshold": threshold, "config": self._config(sketch)}
 
     def _config(self, sketch: options.SketchOptions) -> Config | None:
-        """Return what rows are compared by; ``None`` where no option says it."""
+        """Return the configuration that rows are compared by; ``None`` where no option of sketches is given.
+        Options that contradict each other are refused."""
         chosen = options.CreationOptions(**asdict(sketch))
         if not chosen.given:
             return None
