@@ -8,7 +8,7 @@ from support.commands import Run, data_in, must_say
 from support.texts import FOX, FOX_TOO, SHIP, json_lines
 
 import simindex
-from simindex import CharShingles, Config, WordShingles, corpus
+from simindex import CharShingles, Config, SimHashConfig, WordShingles, corpus
 
 
 def shown_texts(path: str) -> list[list[tuple[str, str]]]:
@@ -55,6 +55,15 @@ def test_report_without_a_page_prints_its_pictures(run: Run, news: str) -> None:
     assert sum(row[2:] == ["#" * 40] for row in shown) == 1
     assert [float(row[1]) for row in rows[-4:-1]] == data["fresh"]
     assert result.err.startswith(f"simindex: {news}: 3 documents, 1 duplicate")
+
+
+def test_report_of_fingerprints_alone_has_no_threshold(run: Run) -> None:
+    with simindex.open("prints", "x", Config(num_perm=0, simhash=SimHashConfig())) as index:
+        index.insert_many([("fox", FOX), ("again", FOX)])
+    result = run("report", "prints", "--threshold", 0.9)
+    assert result.code == 2
+    assert "--threshold is a similarity, which prints does not have" in " ".join(result.err.split())
+    assert json.loads(run("report", "prints", "--json").out)["duplicates"] == 1
 
 
 ROWS = [

@@ -109,6 +109,11 @@ def _overview(
         raise CommandError(f"{index}: no index, and no output of dedup")
     least = DEFAULT_THRESHOLD if threshold is None else threshold
     stored = opened.enter_context(open_index(index, "r"))
+    if threshold is not None and not stored.config.num_perm:
+        raise BadParameter(
+            f"--threshold is a similarity, which {index} does not have: it has fingerprints alone, and its "
+            "pairs are those within its own distance"
+        )
     overview = overview_of(stored, least, bounds)
     found = None if inputs is None else texts_of(inputs, {member.key for member in overview.members})
     return overview, found, stored
