@@ -307,6 +307,15 @@ def test_zeroed_leaf_of_any_database_is_told(index: Path, name: str, level: str)
     assert [(problem.kind, problem.database) for problem in problems] == [("page", name)]
 
 
+@pytest.mark.parametrize("page", [0, 1])
+def test_zeroed_meta_page_is_reported_by_its_number_alone(tmp_path: Path, page: int) -> None:
+    data = make_index(tmp_path / "i", LAYOUTS["whole"]) / "data.mdb"
+    data.write_bytes(lmdb_pages.with_page(data.read_bytes(), page))
+    message = "expected a meta page of LMDB, found other bytes"
+    problems = [problem.to_dict() for problem in problems_of(tmp_path / "i")]
+    assert problems == [{"kind": "page", "message": message, "page": page}]
+
+
 def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
     whole = (index / "data.mdb").read_bytes()
     for pages in range(3, len(whole) // lmdb_pages.PAGE, 7):
@@ -356,6 +365,8 @@ def test_damaged_page_of_records_is_told_with_the_documents_it_held(tmp_path: Pa
         ]
     found = sorted(problem.doc_ids for problem in problems if problem.doc_ids is not None)
     assert len(found) > 1
+    keys = sorted((p.first_key, p.end_key) for p in problems if p.doc_ids is not None)
+    assert keys == [tuple(doc_id_key(number).ljust(16, b"\0").hex() for number in some) for some in found]
     assert found[0][0] == 0
     assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
     assert 100 < found[-1][1] < 200  # the last page of a tree ends with no key

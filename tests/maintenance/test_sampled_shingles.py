@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 from support.indexes import problems_of
+from support.stored import store_values, stored_values
 
 import simindex
 from simindex import Config, Layout, Sketch, Sketcher, textbook
 from simindex.format.chunks import hashes_of_shingle_keys
+from simindex.format.keys import doc_id_key
+from simindex.format.seals import pack, seal, unpack, unseal
 from simindex.maintenance.new_index import opened
 from simindex.maintenance.stored_segment import StoredSegment
 from simindex.queries.view import EVERY
@@ -133,6 +136,22 @@ def test_a_damaged_table_is_found_and_repaired_without_the_samples_it_held(tmp_p
     assert any("have lost sampled shingles" in note for note in report.notes)
     assert not problems_of(tmp_path / "repaired")
     assert stored(tmp_path / "repaired") < expected(documents, 4)
+
+
+@pytest.mark.parametrize("number", [0, 2], ids=["a document", "the copy of a removed one"])
+def test_record_of_other_samples_than_the_table_has_is_found(tmp_path: Path, number: int) -> None:
+    one, other = (frozenset(f"{first}{n}" for n in range(40)) for first in "ab")
+    path, key = filled(tmp_path / "index", dict(enumerate([one, other, other]))), doc_id_key(number)
+    with simindex.open(path) as index:
+        index.remove(1)
+        index.compact()
+    assert not problems_of(path)
+    value = next(value for name, at, value in stored_values(path) if (name, at) == ("documents", key))
+    fields = unpack(unseal("documents", key, value, ""))
+    fields[3][1] += 1
+    store_values(path, [("documents", key, seal("documents", key, pack(fields)))])
+    found = [(problem.table, problem.message) for problem in problems_of(path)]
+    assert found == [("shingles", "expected the sampled shingles that records speak of, found others in 1")]
 
 
 def test_sketches_without_a_sample_are_refused_where_one_is_stored(tmp_path: Path) -> None:

@@ -312,6 +312,31 @@ def test_no_more_documents_than_max_candidates_are_compared(tmp_path: Path) -> N
         assert [match.key for match in found] == [31, 32, 33, 34, 35]
 
 
+def test_documents_of_too_few_hits_are_no_candidates(tmp_path: Path) -> None:
+    """Of eight sampled shingles, the fewest that an estimate goes by, a document of 0.8 has two or more."""
+    with simindex.open(tmp_path / "index", config=Config(containment=1), max_candidates=1) as index:
+        index.insert("whole", set("abcdefgh"))
+        index.insert_many((n, {n, "a"}) for n in range(40))
+        found = index.query_containment(set("abcdefgh"), 0.8, direction="in_stored")
+        assert [match.key for match in found] == ["whole"]
+        assert not found.truncated
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"direction": "in_query"}, {"direction": "in_stored"}, {"direction": "in_stored", "sample": 2}],
+)
+def test_many_texts_are_answered_as_one_by_one(tmp_path: Path, how: Any) -> None:
+    with simindex.open(tmp_path / "index", config=Config(num_perm=16, containment=1)) as index:
+        index.insert_many(list(TEXTS.items())[::2])
+        asked = [*TEXTS.values(), *(f"a text of {n} shingles that nothing holds" for n in range(8))]
+        alone = [index.query_containment(text, **how) for text in asked]
+        for one, other in zip(index.query_containment_many(asked, **how), alone, strict=True):
+            assert one == other
+            for name in ("truncated", "num_shingles", "expected_recall", "undecided"):
+                assert getattr(one, name) == getattr(other, name)
+
+
 TEMPLATE = " ".join(words(150))
 OWN = {n: " ".join(words(30)) for n in range(300)} | {1000 + n: "" for n in range(300)}
 

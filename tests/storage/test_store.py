@@ -6,11 +6,12 @@ from pathlib import Path
 import lmdb
 import pytest
 from support.processes import ANSWER, ask, end, start
-from support.stored import bare_store
+from support.stored import bare_store, leaves, nodes, page, with_page
 from support.texts import SMALL, TINY_LAYOUT, Held, assert_holds, batch, document
 
 import simindex
 from simindex import ClosedError, CorruptIndexError, IndexFullError, IndexLockedError, Layout
+from simindex.format.keys import doc_id_key
 from simindex.storage.environment import WriteTransaction, calls
 from simindex.storage.store import Store
 
@@ -68,6 +69,23 @@ def test_reader_follows_a_file_that_another_process_made_longer(tmp_path: Path) 
         assert readers[0].query(["last"])[0].key == "last"
     for reader in readers:
         reader.close()
+
+
+def test_iteration_ends_with_an_error_where_a_page_is_damaged(tmp_path: Path) -> None:
+    """And never as if the page before were the last. The error says behind which document the page lies."""
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert_many((number, [str(number)], {"text": 50 * "x"}) for number in range(200))
+    data = tmp_path / "i" / "data.mdb"
+    whole = data.read_bytes()
+    pages = leaves(whole, "documents")
+    assert len(pages) > 3
+    for number in pages:
+        data.write_bytes(with_page(whole, number))
+        first = int.from_bytes(nodes(page(whole, number))[0][0][:8], "big")
+        behind = doc_id_key(first - 1).hex() if first else "none"
+        message = f"found a damaged one behind key {behind}"
+        with simindex.open(tmp_path / "i", "r") as index, pytest.raises(CorruptIndexError, match=message):
+            list(index)
 
 
 def test_full_index_refuses_the_commit_and_stays_intact(tmp_path: Path) -> None:

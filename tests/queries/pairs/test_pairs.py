@@ -217,6 +217,24 @@ def test_texts_bring_exactness_without_anything_kept(tmp_path: Path) -> None:
 # ---- bounds ----
 
 
+def test_shingles_of_texts_that_exceed_the_memory_are_let_go(tmp_path: Path) -> None:
+    """Three texts of 320 kB of hashes fit, so that of eight some are asked for once more."""
+    texts = {n: {shingle for shingle in range(40_000) if shingle % 100 != n} for n in range(8)}
+    asked = list[Any]()
+
+    def text_of(key: Any) -> set[int]:
+        asked.append(key)
+        return texts[key]
+
+    with simindex.open(tmp_path / "i", "x", Config(num_perm=16, simhash=None)) as index:
+        index.insert_many(texts.items())
+        some = set(index.pairs(0.9, texts=text_of, memory_bytes=1 << 20))
+        assert len(asked) > len(texts)
+        asked.clear()
+        assert set(index.pairs(0.9, texts=text_of)) == some
+        assert sorted(asked) == list(texts)
+
+
 def test_one_page_many_times_is_paired_with_its_first(tmp_path: Path) -> None:
     for keep in (0, 100):
         with simindex.open(tmp_path / f"{keep}", "x", Config(keep_shingles=keep)) as index:
