@@ -177,6 +177,9 @@ def test_id_field_of_a_deduplication_may_be_any_that_a_row_has(run: Run) -> None
     Path("rows.jsonl").write_bytes(json_lines([{"key": n, "text": f"text number {n}"} for n in range(3)]))
     assert run("dedup", "rows.jsonl", "-o", "out.jsonl", "--id-field", "key").code == 0
     assert run("dedup", "rows.jsonl", "-o", "other.jsonl").code == 0
+    Path("first.jsonl").write_bytes(json_lines([{"id": 1, "text": "a text"}]))  # which has to have it
+    refused = run("dedup", "first.jsonl", "rows.jsonl", "-o", "new.jsonl", "--id-field", "key")
+    must_say(refused, "--id-field: expected a key in the field 'key'", code=2)
 
 
 ITEM = "the ferry to the island leaves at nine and comes back at noon"

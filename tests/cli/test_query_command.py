@@ -115,6 +115,9 @@ def test_query_input_ends_at_a_bad_row_after_the_rows_before_it(run: Run, news: 
         "simindex: stdin:4: expected a field 'text', found []; --text-field names another; "
         "--skip-bad-rows skips it\n"
     )
+    skipping = run("query", news, "--input", "-", "--skip-bad-rows", stdin=json_lines(ROWS) + b"{}\n")
+    assert skipping.code == 0
+    assert skipping.err.splitlines()[-1] == "simindex: skipped: 1 bad row"
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(json_lines(ROWS))[:-6])
     result = run("query", news, "--input", "cut.jsonl.gz", "--json")
     assert (result.code, len(result.out.splitlines())) == (1, 3)

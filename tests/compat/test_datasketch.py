@@ -405,8 +405,12 @@ def test_what_does_not_go_with_what_is_stored_is_refused_also_later(tmp_path: Pa
     with MinHashLSH(0.5, path=path) as lsh:
         lsh.insert("a", MINHASHES["morning"])
     with MinHashLSH(0.5, path=path) as lsh:
-        for other in (made("a", seed=2), made("a", scheme="legacy")):
-            with pytest.raises(ValueError, match="expected the scheme and seed of the stored signatures"):
+        for other, found in (
+            (made("a", seed=2), "affine32 and 2"),
+            (made("a", scheme="legacy"), "legacy and 1"),
+        ):
+            kinds = f"the scheme and seed of the stored signatures, affine32 and 1; found {found}, which"
+            with pytest.raises(ValueError, match=kinds):
                 lsh.insert("b", other)
             with pytest.raises(ValueError, match="cannot be compared"):
                 lsh.query(other)

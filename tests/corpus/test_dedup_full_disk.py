@@ -7,10 +7,11 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.commands import process
-from support.faults import small_frames
+from support.faults import around, set_bound, small_frames
 from support.processes import on_small_disk
 from support.truth import texts, write_lines
 
@@ -37,6 +38,34 @@ def test_last_frame_that_cannot_be_written_fails_the_job(tmp_path: Path, workers
     assert done.returncode == 1
     assert "File too large" in done.stderr
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_frames_before_one_that_a_thread_cannot_write_stay_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two more frames are cut before the failure of the fourth is met, and the journal is written then."""
+    sizes: list[int] = []
+
+    def failing(packer: Any, path: str) -> Any:
+        pack = packer(path)
+
+        def packed(content: bytes) -> bytes:
+            if path.endswith("/out.jsonl"):
+                if len(sizes) == 3:
+                    raise OSError(errno.ENOSPC, "full")
+                sizes.append(len(content))
+            return bytes(pack(content))
+
+        return packed
+
+    around(monkeypatch, "choose a packer", failing)
+    set_bound(monkeypatch, "bytes of a frame", 4_000)
+    write_lines(tmp_path / "a.jsonl", texts(400))
+    with pytest.raises(IndexFullError):
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", settings=DedupSettings(workers=2))
+    state = json.loads((tmp_path / "out.jsonl.dedup/journal.json").read_bytes())["state"]
+    assert state["output"][0] == sum(sizes)
+    assert state["read"] > 0
 
 
 def test_job_that_cannot_be_resumed_leaves_nothing_where_it_fails(tmp_path: Path) -> None:

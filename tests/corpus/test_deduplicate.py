@@ -17,7 +17,7 @@ from support.texts import json_lines
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
-from simindex import SimIndexError, SketchBatch
+from simindex import Config, ConfigMismatchError, SimIndexError, Sketch, SketchBatch
 from simindex.corpus import DedupSettings, Removed, deduplicate
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row, sound
 
@@ -334,7 +334,24 @@ def test_into_an_open_index_and_against_another(tmp_path: Path) -> None:
         assert all(not old.query(row.document) for row in kept)
 
 
+def test_into_stores_bare_fingerprints_as_such(tmp_path: Path) -> None:
+    """Then rows of any kind can be stored beside them."""
+    deduplicate(
+        [("print", Sketch.from_fingerprint(7))], None, into=tmp_path / "seen", by="simhash", config=Config()
+    )
+    with simindex.open(tmp_path / "seen") as index:
+        index.insert("rows", Sketch.from_rows([1] * 128))
+        assert list(index) == ["print", "rows"]
+
+
 # ---- what is refused ----
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_rows_brought_in_are_refused_beside_texts(tmp_path: Path, batch_size: int) -> None:
+    items = [("text", "one two three"), ("rows", Sketch.from_rows([1] * 128))]
+    with pytest.raises(ConfigMismatchError, match="their rows mean different things"):
+        deduplicate(items, tmp_path / "out.jsonl", settings=DedupSettings(batch_size=batch_size))
 
 
 def test_bad_row_is_named_and_what_was_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

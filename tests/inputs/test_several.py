@@ -22,6 +22,7 @@ from simindex.inputs import (
     Row,
     Tally,
 )
+from simindex.inputs.source import Extent
 
 
 @pytest.fixture
@@ -54,6 +55,20 @@ def test_inputs_tell_how_far_they_are_read(three: list[str], tmp_path: Path) -> 
     assert total is not None
     assert 0 < seen[0] < total
     assert inputs.bytes_read == total
+
+
+def test_parts_of_a_file_are_read_as_the_whole_of_it(tmp_path: Path) -> None:
+    path, content, first = tmp_path / "a.jsonl", json_lines(ROWS), json_lines(ROWS[:1])
+    path.write_bytes(content)
+    inputs = Inputs([str(path)])
+    parts = [Extent(0, len(first), 0), Extent(len(first), len(content), 1)]
+    found = [some for part in parts for some in inputs.columns_of(0, part)]
+    assert [row for some in found for row in some.rows()] == list(inputs)
+    assert [number for some in found for number in some.numbers] == [1, 2, 3]
+
+
+def test_head_of_inputs_is_their_first_row(three: list[str]) -> None:
+    assert Inputs(three).head() == json_lines(ROWS[:1])
 
 
 @pytest.mark.parametrize(

@@ -95,3 +95,13 @@ def test_own_shingles_rule_out_no_pair_that_reaches_a_threshold(
         similarity = estimate_without(common, spread[left], spread[right])[0].similarity
         assert may_reach or similarity < threshold
     assert OwnShingles((), common, None).may_reach(a, b, threshold).all()  # nothing is known of them
+
+
+def test_own_shingles_of_any_two_different_bits_rule_a_pair_out() -> None:
+    own = OwnShingles(
+        ((number, np.array([number], dtype=np.uint64)) for number in range(256)),
+        CommonShingles(np.zeros(0, dtype=np.uint64)),
+        None,
+    )
+    a, b = np.triu_indices(256, 1)
+    assert not own.may_reach(a, b, 0.1).any()

@@ -402,7 +402,8 @@ def test_main_text_is_looked_for_in_linear_time(
 
 
 @pytest.mark.parametrize(
-    "tag", ["<b a={}>", "<b a='{}'>", "<B\na='>{}'>", "<font/a={}>", "<u a={}></u ><i a={}>"]
+    "tag",
+    ["<b a={}>", "<b a='{}'>", "<B\na='>{}'>", "<b a='' b='>{}'>", "<font/a={}>", "<u a={}></u ><i a={}>"],
 )
 def test_formats_that_are_not_closed_do_not_multiply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str
