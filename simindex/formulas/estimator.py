@@ -39,10 +39,9 @@ def standard_error(agree: int, num_perm: int, shingles: int = 0) -> float:
     """
     unequal = 1 - 1 / ROW_VALUES
     share = (agree + 2) / (num_perm + 4)
-    variance = share * (1 - share)
-    if shingles:
-        similarity = max(0.0, 1 - (1 - share) / unequal)
-        variance -= similarity * (1 - similarity) * unequal**2 * (1 - spread(num_perm, shingles))
+    similarity = max(0.0, 1 - (1 - share) / unequal)
+    less = similarity * (1 - similarity) * unequal**2 * (1 - spread(num_perm, shingles))
+    variance = share * (1 - share) - less
     return math.sqrt(variance / num_perm) / unequal
 
 
