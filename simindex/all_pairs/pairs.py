@@ -304,7 +304,8 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _aged(self, table: int, first: int, end: int, capacity: int, left_out: np.ndarray) -> Iterator[Piece]:
         """Yield the entries of a range by ascending key, those of one key by the age of the oldest live
-        document that has the sketch."""
+        document that has the sketch; `left_out`: a bitmap of ranks. Sketches whose own document was removed
+        are all in memory at once."""
         orphaned, ages, bits = self._orphaned
         if not len(orphaned):
             return self._pinned.pieces(table, first, end, capacity, left_out)
@@ -397,7 +398,8 @@ class Pairs(SnapshotIterator[Pair]):
     # ---- what is common ----
 
     def _count_common(self, share: float) -> None:
-        """Find the shingles that more than a share of the documents have, by what they are compared by."""
+        """Set `_common` to the shingles that more than a share of the documents have, among those of their
+        texts or else the kept ones, and without texts `_own` to what else each document has."""
         keep = None if self._texts is not None else self._config.keep_shingles
         self._common = common_shingles(
             lambda: (hashes for _, hashes in self._shingles()), share, self._memory_bytes, keep
@@ -480,8 +482,9 @@ class Pairs(SnapshotIterator[Pair]):
         return found
 
     def _pair(self, view: View, found: _Found) -> _Candidate | None:
-        """Return the pair of two documents, and whether they are equal as far as is known; ``None`` where it
-        is less similar than is asked for, or one was removed."""
+        """Return (the pair, lower doc id first; `found`; False where kept shingles were read and differ, or
+        one document alone has any); ``None`` where one was removed, or where kept shingles are compared and
+        the similarity is too low, unless it is a stored copy."""
         first, second = sorted((found.a, found.b))
         a, b = self._document(view, first), self._document(view, second)
         if a is None or b is None:

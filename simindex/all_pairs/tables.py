@@ -134,13 +134,14 @@ class MergedTables:
         return leaders, copies
 
     def sketches(self, numbers: np.ndarray) -> Piece:
-        """Return (words, fingerprints) of documents by their numbers, ascending."""
+        """Return (words, fingerprints) of documents by their numbers, ascending and one at least."""
         parts = [self._partitions[index][0].sketches(ranks) for index, _, ranks in self.parts(numbers)]
         words, fingerprints = map(np.concatenate, zip(*parts, strict=True))
         return words, fingerprints
 
     def columns_of(self, numbers: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the columns of the sketches of documents; see `Tables.columns_of`."""
+        """Yield the words of each band of documents by ascending numbers, then their fingerprints, as
+        `Tables.columns_of` does; nothing for no numbers."""
         parts = [self._partitions[index][0].columns_of(ranks) for index, _, ranks in self.parts(numbers)]
         return map(np.concatenate, zip(*parts, strict=True))
 
@@ -337,7 +338,8 @@ class PinnedTables:
                 yield piece
 
     def _sources(self, table: int, first: int, end: int, view: View) -> tuple[np.ndarray, int]:
-        """Return where segments have a range of keys, MERGE_SOURCE, and the sum of their exclusive ends."""
+        """Return (where the keys first..end-1 begin, MERGE_SOURCE, for each segment that has entries in the
+        table; the sum of the positions where they end, exclusive)."""
         counts = np.array(_counts_of(view.directory, table))
         segments = np.flatnonzero(counts)
         sources = np.zeros(len(segments), dtype=MERGE_SOURCE)

@@ -81,7 +81,7 @@ def insert_if_new(
 
 
 def stored_doc_ids(view: View, keys: list[Key]) -> list[int]:
-    """Return the doc ids of those of the keys that are stored."""
+    """Return the doc ids of those of the keys that are stored, in any order."""
     return [doc_id for doc_id, _ in view.find_keys(*pack_keys(keys)).values()]
 
 
@@ -427,7 +427,9 @@ def add_batch_if_new(
     touch: bool,
 ) -> Decisions:
     """Add the documents of one batch that nothing matches to a change, with the removals of the versions that
-    they replace, and return the decisions on all. `touch` sets the time of the matches to now."""
+    they replace, and return the decisions on all. `on_conflict` is for keys that are stored or come twice;
+    `touch` sets the time of the stored matches to now. Raises KeyExistsError as `Batch.settled`, and as
+    `require_comparable` and `Pending.require_fit` before anything is added."""
     view = view.with_pending(pending.view())
     require_comparable(view, query.compares)
     pending.require_fit(documents)

@@ -212,7 +212,7 @@ class Writer:
 
     def read_again_if_unsure(self) -> None:
         """Go on from what is stored, after a change that was broken off: its commit may be durable, for
-        Ctrl-C comes out late."""
+        Ctrl-C comes out late. Does nothing otherwise."""
         if self._is_unsure:
             self.done.forget()
             with self._store.reading() as txn:

@@ -69,8 +69,9 @@ _COMPLETE_VARIABLE = "_SIMINDEX_COMPLETE"
 
 
 def _completion(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
-    """Print the completion script of the user's shell, or, for --install-completion, write to the shell's
-    start file what loads it, once; then end the command. Fails for a shell that is not bash, zsh or fish."""
+    """Print the completion script of the user's shell, or, for --install-completion, add a line that loads
+    it to the start file of bash or zsh, once, or write fish's file of it; then end the command. Fails for
+    another shell. Does nothing where the option was not given."""
     if not wanted or ctx.resilient_parsing:
         return
     shell = os.path.basename(os.environ.get("SHELL", ""))

@@ -66,8 +66,8 @@ def read(
     source: Source, selection: Selection, read_file: ReadFile, named_table: Callable[[str], bool]
 ) -> Iterator[Columns]:
     """Yield the rows of each file of a folder, read by `read_file`, and a BadFileError, in columns of no
-    rows, in place of what cannot be read. Binary files are only counted, and so are files whose path
-    `named_table` takes for a table."""
+    rows, in place of what cannot be read. Binary files are left out, and the tally counts them. It
+    also counts files whose path `named_table` takes for a table; these are read as all others."""
     for file in selection.files(source.path, source.tally):
         if isinstance(file, BadFileError):
             yield Columns.without_rows(file)

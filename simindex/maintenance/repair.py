@@ -382,13 +382,15 @@ class _Repair:
             self._salvage.notes.append(f"{num_lost} {TOUCHES_LOST}")
 
     def _sound(self, entries: np.ndarray) -> np.ndarray:
-        """Return the sound records (_RECORD) among some entries; all others are left out."""
+        """Return the sound records (_RECORD) among some entries; all others are left out. Adds their leaders
+        to `_wanted_leaders`."""
         is_doc_id = (entries["key_bytes"] == DOC_ID_KEY_BYTES) & (entries["octets"][:, 0] < 128)
         entries = entries[is_doc_id]
         return self._sound_at(doc_ids_of(entries["octets"]), entries)
 
     def _sound_recent(self) -> np.ndarray:
-        """Return the sound records (_RECORD) of the manifest; their offsets are below 0, from its last."""
+        """Return the sound records (_RECORD) of the manifest; their offsets count from its last, -1. Adds
+        their leaders to `_wanted_leaders`."""
         records = self._manifest.recent.records
         found = np.zeros(len(records), dtype=_RECORD)
         found["offset"] = np.arange(-len(records), 0)

@@ -214,8 +214,8 @@ class _Stored:
         return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(sketches)
 
     def _live(self, indices: np.ndarray, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places and sketch numbers of the entries of documents that were not removed; others are
-        left out."""
+        """Return (their `indices`, the numbers of their sketches in `_doc_ids`) of those entries whose
+        document was not removed, in the order given; `doc_ids`: of each entry."""
         stored = self._doc_ids
         if not len(stored):
             return indices[:0], doc_ids[:0]

@@ -65,8 +65,8 @@ class _Field:
         return self._sorted.shape[1] > 2 * view.manifest.num_documents + _READ_AT_ONCE
 
     def read_on(self, field: str, view: Committed) -> None:
-        """Read the documents that were stored since the last call, and keep those that have the field. A copy
-        counts by the doc id that its sketch is stored under."""
+        """Read the documents that were stored since the last call, and keep those that have a sketch and the
+        field. A copy counts by the doc id that its sketch is stored under."""
         following = self.end
         while found := view.records_from(following, _READ_AT_ONCE):
             following = found[-1][0] + 1

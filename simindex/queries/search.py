@@ -502,9 +502,9 @@ def method_of(
     recall: float | None = None,
     exact: bool = False,
 ) -> Method:
-    """Return the method of a call, by default MinHash first. Raises ValueError for one that the index was
-    built without, and for arguments of the other method; a threshold left at its default counts as not
-    given."""
+    """Return the method of a call, by default MinHash where the index has it. Raises ValueError for a method
+    that the index was built without, `max_distance` without SimHash included, and by SimHash for a
+    `threshold` other than the default, a `recall`, or `exact`. By MinHash a `max_distance` is allowed."""
     if by not in (None, "minhash", "simhash"):
         raise ArgumentValueError("by", '"minhash", "simhash" or None', repr(by))
     method: Method = by or ("minhash" if config.num_perm else "simhash")

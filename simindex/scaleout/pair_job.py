@@ -246,8 +246,8 @@ class Compared:
     # ---- clusters ----
 
     def clusters(self, linkage: Linkage) -> Iterator[list[Key]]:
-        """Yield the keys of each group of two live documents or more: of components in the order of their
-        numbers, of stars in that of their ages."""
+        """Yield the keys of each group of two live documents or more. Groups come by their first members, and
+        members ascend: those of components by number, those of stars by age, so that the centre is first."""
         by_age = ages = np.arange(self._total, dtype=np.uint32)
         if linkage == "star":
             by_age, ages = self._by_age()

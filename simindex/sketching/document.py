@@ -125,7 +125,7 @@ def _refuse_texts(strings: list[Any], shingles: Shingles) -> None:
 
 
 def _remedy(document: object) -> str | None:
-    """Return advice for a value that cannot be a document, ``None`` where it may be one."""
+    """Return advice, to end an error with, for some values that are no document; ``None`` for all others."""
     library = frame_library(document)
     if library:
         return (

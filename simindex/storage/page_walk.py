@@ -209,8 +209,8 @@ def _num_free(file: PageFile) -> int:
 
 
 def _free_nodes(file: PageFile, meta: Meta, followed: slice) -> np.ndarray | None:
-    """Return the nodes of the leaf pages of a free list, in all branches or in the `followed` ones; ``None``
-    where it is damaged."""
+    """Return the nodes of the leaf pages of a free list whose depth is 1 or more; of each level of branches
+    only the children in the slice `followed` are read. ``None`` where a page of them is damaged."""
     pages = np.array([min(meta.free.root, _NOWHERE)], dtype=np.int64)
     for level in range(1, meta.free.depth + 1):
         if not ((pages >= META_PAGES) & (pages < file.num_pages)).all():

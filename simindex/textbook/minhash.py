@@ -195,7 +195,7 @@ def row_values(minima: Iterable[int]) -> list[int]:
 def jaccard(a: Iterable[object], b: Iterable[object]) -> float:
     """Return the size of the intersection over that of the union (all seeds); 0.0 for two empty sets.
 
-    Each is taken as a set, so that shingles go in as they were cut.
+    Each is taken as a set, so that shingles go in as they were cut. TypeError: a text, which is not cut.
 
     Seed 004 asks what two empty sets should give; here an empty document is like nothing.
 

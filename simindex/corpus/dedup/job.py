@@ -197,7 +197,7 @@ class Job:
             Work(self, self._reporter(), files, journal).read(decided)
 
     def _reporter(self) -> Reporter:
-        """Return what has the words for a row."""
+        """Return a new Reporter, which makes the report entries of rows that go."""
         return Reporter(self._settings, self._texts)
 
     @contextmanager

@@ -485,8 +485,8 @@ class ExactComparison:
         return best_estimate(agree, self._num_perm, some, others, self._keep), left_out
 
     def share_held(self, number: int, kept: int) -> float | None:
-        """Return the share, 0..1, of the shingles of row `number` that row `kept` has, too; ``None`` where
-        the job does not ask for it."""
+        """Return the share, 0..1, of the shingles of row `number` that row `kept` has, too, of two rows with
+        kept shingles; ``None`` where the job does not ask for it."""
         if self._in_kept is None:
             return None
         some, others = self._kept(number), self._kept(kept)

@@ -72,7 +72,7 @@ def _share(some: Iterable[str], others: Sequence[str]) -> bool:
 
 
 def _is_within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder, or lies in it."""
+    """Return whether a path is a folder, or lies in it, with links followed; never for a remote path."""
     real = Path(os.path.realpath(path))
     return not is_remote(path) and _share(map(str, (real, *real.parents)), [folder])
 

@@ -64,7 +64,7 @@ def write_all(file: Any, content: bytes | memoryview) -> None:
 @contextmanager
 def replacing(path: str) -> Iterator[IO[bytes]]:
     """Give a file that takes the place of the one at a path when the block ends well: whole, and durable but
-    for its name."""
+    for its name. It is PATH.partial until then, which stays where the block fails."""
     with naming(path):
         with open(path + ".partial", "wb") as file:
             yield file

@@ -13,7 +13,7 @@ from simindex.jsonable import spelled
 
 
 def texts_of(rows: Iterable[Row], keys: Collection[Key]) -> dict[Key, str]:
-    """Return the text of the first row with each of these keys; a key of no row, or of no text, is left out.
+    """Return key -> text, of the first row that has the key and a text; a key without such a row is left out.
     Rows are read until all texts are found, and none where `keys` is empty."""
     wanted, found = set(keys), dict[Key, str]()
     for row in rows if wanted else ():
