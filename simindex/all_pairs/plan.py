@@ -96,8 +96,8 @@ def plan_pairs(
     call: str = "pairs",
     ignore_common: float | None = None,
 ) -> PairPlan:
-    """Return what the arguments of `Index.pairs` ask for. Raises TypeError and ValueError as it does. `call`:
-    the public name, for messages."""
+    """Return what the arguments of `Index.pairs` ask for; with `ignore_common` and without texts it is exact,
+    too. Raises TypeError and ValueError as `pairs` does. `call`: the public name, for messages."""
     config = scheme.config
     query = query_by(config, 1, call, by, threshold, max_distance, None, recall, exact)
     require_one_measure(call, query)

@@ -54,7 +54,7 @@ class LongPart(NamedTuple):
 def runs_of(pieces: Iterator[Piece], bits: int, max_run: int) -> Iterator[Block | LongPart]:
     """Yield the runs of entries of one prefix: `Block`s of whole runs of two up to `max_run` entries, and
     longer ones in `LongPart`s, which may come before blocks of smaller keys. A run of one entry is left
-    out."""
+    out. `pieces`: by ascending key from one to the next, none empty; `bits`: the prefix length, 1 to 64."""
     free = np.uint64(64 - bits)
     keys, numbers = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint32)
     begun: int | None = None
@@ -304,7 +304,8 @@ def compare_crowded(
 
 
 def _oldest_equal(columns: Iterable[np.ndarray], numbers: np.ndarray, ages: np.ndarray) -> np.ndarray:
-    """Return for each number the oldest of those that are equal to it in all columns."""
+    """Return for each of the numbers the one among them with the least age that equals it in all columns.
+    `columns` have a value for each of `numbers`; `ages` is indexed by number."""
     groups = np.zeros(len(numbers), dtype=np.uint64)
     for column in columns:
         _, own = np.unique(column, return_inverse=True)

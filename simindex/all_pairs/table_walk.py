@@ -46,11 +46,11 @@ class SketchesAtHand:
         self.run = run
 
     def local(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the ranks of documents, uint32."""
+        """Return the ranks of documents, uint32: here the numbers themselves."""
         return numbers
 
     def numbers_of(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the numbers of documents."""
+        """Return the numbers of documents by their ranks, uint32: here the ranks themselves."""
         return ranks
 
 

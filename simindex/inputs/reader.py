@@ -193,13 +193,13 @@ class Inputs:
         return keys, documents
 
     def has_lines(self, path: str) -> bool:
-        """Whether one of the inputs is a file of this machine that is read as JSON lines."""
+        """Whether `path`, one of the inputs, is a file of this machine that is read as JSON lines."""
         is_file = path != "-" and not is_remote(path) and os.path.isfile(path)
         return is_file and self._formats[path] == "jsonl"
 
     def has_plain_lines(self, path: str) -> bool:
-        """Whether one of the inputs is such a file and not compressed, so that it can be read from any line
-        on."""
+        """Whether `path`, one of the inputs, is a file of this machine of JSON lines that is not compressed,
+        so that it can be read from any line on."""
         return without_packing(path) == path and self.has_lines(path)
 
     @property

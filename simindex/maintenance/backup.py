@@ -147,8 +147,8 @@ class _Copying:
                 return
 
     def _missing(self, manifest: Manifest) -> list[SegmentEntry]:
-        """Return the segments of a manifest that are still to be copied; those copied before that are no more
-        in it are dropped from the target."""
+        """Return the segments of a manifest that are neither copied yet nor reused from the older backup.
+        Forgets copied and reused ones that are no more in it, and drops the copied from the target."""
         live = {entry.id for entry in manifest.segments}
         for segment in self._copied - live:
             self._target.drop(segment)

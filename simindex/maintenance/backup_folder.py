@@ -92,7 +92,8 @@ def _new(begun: Path, source: Store, header: bytes) -> Iterator[Store]:
 
 def _older(folder: Path, source: Store, scheme: Scheme) -> tuple[Store, Manifest]:
     """Open an older backup for writing, and delete the segments that a killed one has left in it. Returns its
-    open store and its manifest; raises as `_manifest_of_backup`, with the store closed."""
+    open store and its manifest. Raises ConfigMismatchError or BackupTargetError, with the store closed, where
+    it is no unchanged backup of the source."""
     store = Store(folder, "r+")
     try:
         manifest = _manifest_of_backup(store, source, scheme)

@@ -210,7 +210,8 @@ def _manifest(objects: Objects) -> bytes | None:
 
 
 def read_manifest(objects: Objects) -> StoredBackup | None:
-    """Return the manifest of the newest backup in a store; ``None`` where there is none."""
+    """Return the manifest of the newest backup in a store; ``None`` where there is none. Raises FormatError
+    and CorruptIndexError as `read_backup`."""
     return read_backup(objects, _manifest(objects))
 
 

@@ -352,9 +352,9 @@ class SegmentCheck:
         proof.finish(is_whole=len(stored.errors) == before)
 
     def _blocks(self, errors: list[CorruptIndexError]) -> None:
-        """Report the blocks of these errors."""
+        """Report the blocks of these errors; those without one, of missing chunks, are reported already."""
         for error in errors:
-            if error.block is not None:  # a chunk that is missing is reported already
+            if error.block is not None:
                 message = "expected entries that fit their seal and ascend, found others"
                 self._report(message, error.table, chunk=error.chunk, block=error.block)
 

@@ -131,8 +131,9 @@ def _compared(
     query: int,
     wanted: Wanted,
 ) -> np.ndarray:
-    """Return MATCHES of those of the given sketches that are as wanted for the query of this place in the
-    batch, with the figures that the kernel would give them."""
+    """Return MATCHES, in the given order, of those of the given sketches that are as wanted for the query of
+    this index in the batch, with the figures that the kernel would give them; none where the query has no
+    sketch of the kind that is compared."""
     present = int(batch.present[query])
     if not present & wanted.needs:
         return np.empty(0, dtype=MATCHES)

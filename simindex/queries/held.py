@@ -188,9 +188,9 @@ class _Stored:
         return _Texts(firsts, ordinals, lists, np.cumsum(counts, dtype=np.uint64))
 
     def _indices_to_find(self, view: View, keys: np.ndarray) -> np.ndarray:
-        """Return the indices of keys that are to be sorted and found: all, or, where a sample of them is rare
-        in the table, those that the table has. Filters say so of the others in less time than it takes to
-        sort them."""
+        """Return the ascending indices of keys that are to be sorted and found: all, or, where few keys of a
+        sample have entries in the table, exactly those that have some, of removed documents, too. Filters
+        tell most others in less time than it takes to sort them."""
         table = view.scheme.tables.shingle_table
         few = view.directory.count_keys(table, np.ascontiguousarray(keys[::_ONE_IN]))
         if np.count_nonzero(few) > len(few) / _ONE_IN:

@@ -60,8 +60,8 @@ def size_for(inputs: Inputs, most: int, parallel: int) -> int:
 
 
 def extents_of(path: str, size: int) -> list[Extent]:
-    """Cut a file at line ends, into extents of about so many bytes, whose `lines_before` are not counted yet;
-    an empty file has none."""
+    """Cut a file at line ends, into extents of about `size` bytes, longer where a line is, whose
+    `lines_before` are 0, not counted yet; an empty file has none."""
     total = os.path.getsize(path)
     cuts = sorted({0, *(_line_behind(path, at) for at in range(size, total, size)), total})
     return [Extent(begin, end, 0) for begin, end in pairwise(cuts)]

@@ -64,7 +64,7 @@ class PlannedJob:
 
     def sketch(self, share: int = 1, of: int = 1) -> int:
         """Sketch the parts of a share, `share` of 1..`of`, that are not sketched, and sort their tables;
-        returns how many parts the share has, 0 where the job is decided or done.
+        returns how many parts the share has, sketched before or now, 0 where the job is decided or done.
 
         Raises:
             JobError: the inputs have changed since they were planned.
@@ -74,8 +74,8 @@ class PlannedJob:
         return 0 if stages is None else _shared(sketch_part, stages, range(len(stages.parts)), share, of)
 
     def compare(self, share: int = 1, of: int = 1) -> int:
-        """Compare those ranges of keys of a share that are not compared; arguments as of `sketch`. Returns
-        how many ranges the share has, compared before or now; 0 where the job is decided or done.
+        """Compare those ranges of keys of a share, `share` of 1..`of`, that are not compared; returns how
+        many ranges the share has, compared before or now, 0 where the job is decided or done.
 
         Raises:
             JobError: a part is not sketched, or the inputs have changed.
@@ -101,8 +101,9 @@ class PlannedJob:
         return 1
 
     def write(self, share: int = 1, of: int = 1) -> int:
-        """Write the parts of a share, where rows stay as the lines of JSON that they were and are not packed;
-        `finish` writes other outputs. Arguments and result as of `sketch`.
+        """Write the parts of a share, `share` of 1..`of`, where rows stay as the lines of JSON that they were
+        and are not packed; returns how many parts the share has. Returns 0, and writes nothing, where
+        `finish` writes the output, the job has nothing to decide or is done.
 
         Raises:
             JobError: nothing is decided, or the inputs have changed.

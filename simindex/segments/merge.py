@@ -160,9 +160,9 @@ class Merge:
         return puts, spent
 
     def _merge_whole(self) -> Puts:
-        """Merge small sources of one value each into one value, in one step: streams would cost a few
-        documents as much as thousands. Raises CorruptIndexError where tables of one kind differ in the number
-        of live entries."""
+        """Return one value, to be stored, of small sources that are one value each, and set `entry`: in one
+        step, for streams would cost a few documents as much as thousands. Raises CorruptIndexError where
+        tables of one kind differ in the number of live entries."""
         geometry = self.geometry
         content, counts = np.empty(self.source_bytes, np.uint8), np.empty(geometry.count + 1, np.uint64)
         dead = self._dead(KEY_TABLE), self._dead(FIRST_BAND_TABLE)

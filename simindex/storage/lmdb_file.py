@@ -161,7 +161,8 @@ def open_lmdb(
 ) -> tuple[lmdb.Environment, bool]:
     """Open a data file with a map of `map_bytes`, or less where the system grants less; returns the
     environment and whether one may write. `create`: a missing file is made. What is made gets the permissions
-    of the data file, or `permissions`. Frees the reader slots of killed processes."""
+    of the data file, or `permissions`. Frees the reader slots of killed processes. Raises SimIndexError, as
+    `translated`, where LMDB cannot open it."""
     # Readers open writable too where they may, so that a writer of the same process can share it.
     path = os.path.dirname(data)
     missing = [file for file in (data, data + LOCK_SUFFIX) if not os.path.exists(file)]

@@ -60,7 +60,8 @@ def page_of_tuning(report: TuningReport, source: str) -> str:
 
 
 def _to_label(pair: SamplePair, report: TuningReport) -> dict[str, Any]:
-    """Return what page.js reads of a pair: "keys", the "line" that a label begins with, and "forms"."""
+    """Return what page.js reads of a pair: "keys", the "line" of JSON that a label begins with, and "forms",
+    the `shared_form` of the first 20,000 characters of both texts."""
     texts = [text[:_MOST_TEXT] for text in (pair.text_a, pair.text_b)]
     return {
         "keys": [str(pair.a), str(pair.b)],

@@ -142,8 +142,9 @@ def _pair(sample: Sample, pairs: SamplePairs, row: int) -> SamplePair:
 
 
 def valley_of(histogram: tuple[int, ...]) -> float | None:
-    """Return the similarity, to a multiple of 0.025, at which a histogram of 80 hundredths is lowest between
-    two heaps that stand over it by more than three times what chance moves both; ``None``: nowhere."""
+    """Return the similarity at which a histogram, a count for each hundredth from 0.2 on, is lowest between
+    two heaps that stand over it by more than three times what chance moves both, in bars of 0.05; of several
+    equal bars the middle, to two decimals. ``None``: nowhere."""
     bars = np.array(histogram).reshape(-1, 5).sum(axis=1)
     depths = []
     for bar in range(1, len(bars) - 1):

@@ -56,7 +56,8 @@ def mixed(hashes: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _drawn_permutations(scheme: str, seed: int, num_perm: int) -> np.ndarray:
-    """Return the parameters a and b of each permutation, as datasketch draws them: shape (2, num_perm)."""
+    """Return the parameters a and b of each permutation, as datasketch draws them: shape (2, num_perm), of
+    the scheme's dtype, "legacy" uint64; read-only, for later calls return the same array."""
     draw = np.random.RandomState(seed).randint
     if scheme == "legacy":
         pairs = [

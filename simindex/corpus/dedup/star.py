@@ -160,9 +160,9 @@ class LongRunRows:
         return int(self._positions[self._at]) if self._at < len(self._positions) else NO_POSITION
 
     def matches(self) -> np.ndarray:
-        """Compare the next document with the first `most` of those in each of its runs that stay so far, and
-        return SCORED_EDGE rows, ascending, from it to the ones that match, both by their positions in keep
-        order."""
+        """Compare the next document, of which there must be one, with the first `most` of those in each of
+        its runs that stay so far; return SCORED_EDGE rows, ascending, from it to the ones that match, both by
+        their positions in keep order. It stays the next one until `decide`."""
         if self._at == self._fetched:
             self._fetch_more()
         position, found, self._was_bounded = self.next_position(), [_NO_EDGES], False

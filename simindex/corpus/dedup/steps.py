@@ -120,8 +120,9 @@ class DedupSteps:
             self.emptied = verdicts.emptied(self.entries.names)
 
     def _again(self, read: list[PartRead], skipped: int, by_lines: bool, before: object) -> Iterator[Rows]:
-        """Yield the rows of the second reading from number `skipped` on. InputError, at the end: their number
-        or the digest of the files (`before`) is not that of the first."""
+        """Yield the rows of the second reading from number `skipped` on, as `LineRows` where `by_lines` and
+        the files allow it; `read`: the parts of the first. InputError, at the end: there are not as many rows
+        as at first, or the digest of the files is not `before`; ``None``: any digest."""
         files, how = self.entries.again(), (self.settings.batch_size, skipped)
         if self.settings.cut is None and isinstance(files, PathEntries) and files.are_here:
             parts = rows_of_parts(files.inputs, read, *how, by_lines=by_lines)

@@ -44,7 +44,7 @@ def verdicts_of(
     compare: Compare | None = None,
 ) -> Iterator[NumberedVerdict]:
     """Yield (number, verdict) of each row that a star removes, ascending. Similarities are those of `compare`
-    where it is given, else estimates by the scores."""
+    where it is given, else estimates by the scores, ``None`` of rows without a MinHash signature."""
     for rows in outcome.verdicts:
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[first : first + _ROWS_AT_ONCE]

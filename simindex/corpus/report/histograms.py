@@ -55,7 +55,7 @@ def most_bits(index: Index) -> int:
 
 def step_of(similarity: float | None, distance: int | None) -> int:
     """Return the bar of a pair: the similarity in hundredths, rounded down to an even number; or without one
-    the distance in bits."""
+    the distance in bits; 0 without either."""
     if similarity is None:
         return distance or 0
     return int(similarity * 100 + 1e-9) // _STEP_PERCENT * _STEP_PERCENT
