@@ -221,14 +221,14 @@ class Segment:
             ("bitmap_bits", "bitmap", "bitmap_words", "bitmap_checked"),
         ):
             tables = np.flatnonzero(table_rows[counts])
-            chunk_addresses, ends = firsts[at : at + len(tables)], firsts[at + 1 : at + len(tables) + 1]
+            begins, ends = firsts[at : at + len(tables)], firsts[at + 1 : at + len(tables) + 1]
             at += len(tables)
-            table_rows[column][tables] = address + CHUNK_ROW.itemsize * chunk_addresses
+            table_rows[column][tables] = address + CHUNK_ROW.itemsize * begins
             # One of a single chunk is reached in one step.
-            is_one = ends == chunk_addresses + 1
-            table_rows[words][tables[is_one]] = chunks["keys"][chunk_addresses[is_one]]
+            is_one = ends == begins + 1
+            table_rows[words][tables[is_one]] = chunks["keys"][begins[is_one]]
             if checked:
-                table_rows[checked][tables[is_one]] = chunks["checked"][chunk_addresses[is_one]]
+                table_rows[checked][tables[is_one]] = chunks["checked"][begins[is_one]]
 
     def _bases(
         self,

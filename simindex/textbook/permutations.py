@@ -92,10 +92,10 @@ class PermutationTables:
         first, then by number."""
         found = set()
         for order, table in self.tables.items():
-            end = sum(self.widths[block] for block in order[len(order) - self.max_distance :])
+            shift = sum(self.widths[block] for block in order[len(order) - self.max_distance :])
             probe = permute(fingerprint, self.widths, order)
-            prefix = probe >> end
-            start = bisect_left(table, (prefix << end, 0))
-            stop = bisect_left(table, ((prefix + 1) << end, 0))
+            prefix = probe >> shift
+            start = bisect_left(table, (prefix << shift, 0))
+            stop = bisect_left(table, ((prefix + 1) << shift, 0))
             found |= {(hamming(probe, permuted), number) for permuted, number in table[start:stop]}
         return sorted(match for match in found if match[0] <= self.max_distance)

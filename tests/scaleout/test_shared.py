@@ -188,7 +188,7 @@ def test_drivers_with_the_same_texts_store_what_one_index_stores_whatever_is_kil
             assert stored.query(text, 0.7, 1)  # and each text is there, or one that is like it
 
 
-def test_a_backup_needs_the_place_that_the_index_was_opened_with(tmp_path: Path) -> None:
+def test_a_backup_needs_a_uri_that_the_index_was_opened_with(tmp_path: Path) -> None:
     index = scaleout.shared(tmp_path / "i", config=CONFIG)
     with pytest.raises(ScaleOutError, match=r"backup: expected a uri, given to shared\(\)"):
         index.back_up()
