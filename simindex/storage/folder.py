@@ -374,11 +374,17 @@ def free_bytes(path: str) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
+def longest_file() -> int | None:
+    """Return how many bytes a file may have that this process writes, RLIMIT_FSIZE; ``None``: no limit."""
+    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return None if longest == resource.RLIM_INFINITY else longest
+
+
 def require_room(path: str, file_bytes: int, needed: int) -> None:
     """Raise IndexFullError where the disk has fewer than `needed` bytes free, or the process may not write a
     file of `file_bytes`; nothing is changed."""
-    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if longest != resource.RLIM_INFINITY and file_bytes > longest:
+    longest = longest_file()
+    if longest is not None and file_bytes > longest:
         raise IndexFullError(
             f"{path}: expected a file of {file_bytes} bytes to be allowed, found a limit of {longest} "
             "(RLIMIT_FSIZE); nothing was changed. Raise it, or remove documents",

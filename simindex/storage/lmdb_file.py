@@ -28,6 +28,8 @@ from simindex.storage.folder import (
     DEFAULT_PERMISSIONS,
     LOCK_SUFFIX,
     data_file,
+    free_bytes,
+    longest_file,
     permissions_of,
 )
 
@@ -63,7 +65,7 @@ def _of(error: lmdb.Error | OSError, path: str) -> SimIndexError:
     # LMDB says EIO for a short write, too, and a short write is what a disk does that has just become full.
     failed = code == errno.EIO or isinstance(error, lmdb.PanicError)
     is_full = code in _FULL or isinstance(error, lmdb.DiskError) or "SHORT_WRITE" in text
-    if (is_full and not failed) or (failed and _has_no_space(path)):
+    if (is_full and not failed) or (failed and _cannot_grow(path)):
         return IndexFullError(
             f"{path}: the disk did not take the commit ({text}); nothing of it is stored, what was committed "
             "before is intact. Free some space (16 MiB is enough to remove documents), or let the process "
@@ -121,18 +123,17 @@ def read_only(path: str, is_copy: bool = False) -> ReadOnlyError:
     return ReadOnlyError(f'{path}: opened with mode "r"; open it with mode "a" to change it')
 
 
-def _has_no_space(path: str) -> bool:
+def _cannot_grow(path: str) -> bool:
     """Return whether less than 1 MiB of the file system is free for this user, or the data file is as long as
     the process may write (that limit may have been lowered since it was opened); False where neither can be
     asked."""
+    longest = longest_file()
     try:
-        found = os.statvfs(path)
-        length = _length(data_file(path) if os.path.isdir(path) else path)
+        data = data_file(path) if os.path.isdir(path) else path
+        is_longest = longest is not None and _length(data) >= longest
+        return is_longest or free_bytes(path) < _HARDLY_FREE_BYTES
     except OSError:
         return False
-    longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    is_longest = longest != resource.RLIM_INFINITY and length >= longest
-    return found.f_bavail * found.f_frsize < _HARDLY_FREE_BYTES or is_longest
 
 
 DATABASES = ("meta", "documents", "segments", "removed", "groups", "ages")
@@ -324,8 +325,8 @@ class Limit:
         write files so long."""
         if max_bytes is not None:
             max_bytes = min(max_bytes, MAX_MAP_BYTES)
-        longest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        if longest == resource.RLIM_INFINITY or longest >= (max_bytes or MAX_MAP_BYTES):
+        longest = longest_file()
+        if longest is None or longest >= (max_bytes or MAX_MAP_BYTES):
             return cls(max_bytes)
         return cls(max(longest, MIN_MAP_BYTES), "let the process write longer files (RLIMIT_FSIZE)")
 

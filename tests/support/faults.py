@@ -47,7 +47,7 @@ STEPS = {
     "write the verdicts": "corpus.dedup.steps:write_verdicts",
     "plan the candidates": "corpus.dedup.steps:plan_of_query",
     "batches of rows": "corpus.dedup.rows:rows_by_columns",
-    "find that a disk is full": "storage.lmdb_file:_has_no_space",
+    "find that a disk is full": "storage.lmdb_file:_cannot_grow",
     "prove the entrance": "storage.check_at_open:prove_entrance",
     "open the databases": "storage.store:databases_of",
     "open the databases of a new file": "storage.lmdb_file:databases_of",
