@@ -14,7 +14,7 @@ from simindex.corpus.dedup.results import AnnotatedRow, CheckedRow, KeptRow, See
 from simindex.corpus.dedup.settings import JobSettings, Mode
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.lines import LinesOutput
-from simindex.corpus.outputs.output import CallOutput, Output, temporary
+from simindex.corpus.outputs.output import CallOutput, Output, folder_of_parts, temporary
 from simindex.corpus.outputs.parquet import ParquetOutput
 from simindex.corpus.outputs.rows import CsvLines, Encoder, JsonLines, Note, Paths, values_of
 from simindex.corpus.outputs.upload import exists, spool
@@ -81,7 +81,7 @@ class Writing(NamedTuple):
         """Delete the temporary file of each output, and the folder of parts of a Parquet one; files that have
         their names stay."""
         for path in self.files.values():
-            shutil.rmtree(temporary(path) + ".parts", ignore_errors=True)
+            shutil.rmtree(folder_of_parts(path), ignore_errors=True)
             if os.path.exists(temporary(path)):
                 os.remove(temporary(path))
 

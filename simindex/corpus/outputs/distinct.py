@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from simindex.corpus.outputs.output import temporary
+from simindex.corpus.outputs.output import folder_of_parts, temporary
 from simindex.errors import ArgumentValueError
 from simindex.remote import is_remote
 from simindex.storage.folder import is_index
@@ -26,7 +26,7 @@ def require_distinct(
     and indexes come by the arguments that name them."""
     seen = list[str]()
     for name, path in outputs.items():
-        own = [path] if is_remote(path) else [path, temporary(path), temporary(path) + ".parts"]
+        own = [path] if is_remote(path) else [path, temporary(path), folder_of_parts(path)]
         folder = next((each for each in inputs if os.path.isdir(each) and _is_within(path, each)), None)
         problems = [
             (os.path.isdir(path), "a file", "the folder "),

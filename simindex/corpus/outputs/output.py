@@ -155,6 +155,11 @@ def temporary(path: str) -> str:
     return os.path.join(folder, f".{name}.partial")
 
 
+def folder_of_parts(path: str) -> str:
+    """Return the folder that has the parts of a Parquet output until it is complete."""
+    return f"{temporary(path)}.parts"
+
+
 def publish(path: str) -> None:
     """Give a complete file its name, durably, where it has not got it yet."""
     if os.path.exists(temporary(path)):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from simindex.corpus.entries import Entry
-from simindex.corpus.outputs.output import Mark, Output, naming, publish, sync, temporary
+from simindex.corpus.outputs.output import Mark, Output, folder_of_parts, naming, publish, sync, temporary
 from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
 from simindex.errors import optional_module
 from simindex.inputs import BatchRow
@@ -33,7 +33,7 @@ class ParquetOutput(Output):
     def __init__(self, path: str) -> None:
         self._arrow: Any = optional_module("pyarrow", f"{path}: writing .parquet")
         self._parquet: Any = optional_module("pyarrow.parquet", f"{path}: writing .parquet")
-        self._path, self._partial, self._folder = path, temporary(path), temporary(path) + ".parts"
+        self._path, self._partial, self._folder = path, temporary(path), folder_of_parts(path)
         self._rows: list[tuple[Entry, Note | None]] = []
         self._num_parts = 0
         self._unsynced: list[str] = []
