@@ -39,7 +39,7 @@ class Location(NamedTuple):
     path: str
 
 
-def place_of(path: str, purpose: str = "reading") -> Location:
+def location_of(path: str, purpose: str = "reading") -> Location:
     """Return the file system of a URL and the path in it; nothing is read. Raises MissingPackageError, and
     InputError where fsspec has no file system for it."""
     core = optional_module("fsspec.core", f"{path}: {purpose} a remote path", package="'simindex[remote]'")
@@ -97,7 +97,7 @@ def naming(path: str) -> Iterator[None]:
 def info(path: str) -> dict[str, Any]:
     """Return what the file system knows of a file, by its own names. Raises FileNotFoundError, InputError for
     a folder, and as `naming`."""
-    system, inner = place_of(path)
+    system, inner = location_of(path)
     with naming(path):
         found: dict[str, Any] = system.info(inner)
     if found.get("type") == "directory":
@@ -124,8 +124,8 @@ def version(path: str) -> list[Any]:
 
 def exists(path: str) -> bool:
     """Return whether there is a file or folder at the path now; what the file system had cached is not used.
-    Raises as `naming` where it cannot be told."""
-    system, inner = place_of(path)
+    Raises as `naming` where the storage does not say it."""
+    system, inner = location_of(path)
     system.invalidate_cache()
     with naming(path):
         return bool(system.exists(inner))
@@ -139,7 +139,7 @@ def fitting(path: str) -> list[str]:
     first, chain, rest = path.partition("::")
     if not any(mark in first for mark in ("*" if is_web(first) else "*?[")):
         return [path]
-    system, inner = place_of(path)
+    system, inner = location_of(path)
     system.invalidate_cache()
     with naming(path):
         found = [name for name, about in system.glob(inner, detail=True).items() if about["type"] == "file"]
@@ -150,7 +150,7 @@ def opened(path: str) -> BinaryIO:
     """Open a file to be read from its beginning to its stated size, if it has one; an earlier end raises
     BrokenOffError. The file tells its position, and does not seek."""
     size = num_bytes(path)
-    system, inner = place_of(path)
+    system, inner = location_of(path)
     with naming(path):
         # A web server need not know ranges: its file comes as one answer.
         options = {"block_size": 0} if is_web(path) else {}
@@ -161,7 +161,7 @@ def opened(path: str) -> BinaryIO:
 @contextmanager
 def opened_to_seek(path: str) -> Iterator[Any]:
     """Open a file for the length of the block, to be read here and there; gives fsspec's own."""
-    system, inner = place_of(path)
+    system, inner = location_of(path)
     with naming(path):
         file = system.open(inner, "rb")
     with file:

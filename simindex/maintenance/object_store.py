@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from simindex.errors import InputError, SimIndexError, reason_of
-from simindex.remote import is_remote, is_web, place_of
+from simindex.remote import is_remote, is_web, location_of
 from simindex.system import sync_folder, whole_file
 
 
@@ -176,5 +176,5 @@ def open_store(uri: str | os.PathLike[str], permissions: int | None = None) -> O
         return Objects(folder, _Folder(permissions), folder)
     if is_web(path) or "::" in path:
         raise InputError(path, "expected a folder, or a URL that takes files, like s3:// and gs://")
-    system, inner = place_of(path.rstrip("/"), "using")
+    system, inner = location_of(path.rstrip("/"), "using")
     return Objects(path.rstrip("/"), system, inner.rstrip("/"))

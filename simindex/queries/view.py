@@ -479,8 +479,8 @@ class View:
     def _find_crowded(
         self, indices: Iterable[int], encoded: list[bytes] | Packed, hashes: np.ndarray
     ) -> dict[int, tuple[int, StoredRecord]]:
-        """Return what `find_keys` does for some indices, whose hashes many stored keys have: somebody has
-        made them so. Each record is read once, not once for each of these indices."""
+        """Return what `find_keys` does for some indices, whose hashes many stored keys have, as keys made
+        for it do. Each record is read once, not once for each of these indices."""
         found: dict[int, tuple[int, StoredRecord]] = {}
         wanted: dict[bytes, list[int]] = {}
         for index in indices:

@@ -91,7 +91,7 @@ def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) 
 
 def wrong_numbers(file: PageFile) -> list[Finding]:
     """Return what contradicts the numbers of commits in the meta pages; none where one of the two is lost.
-    What a commit under way brings about is told from damage by another look."""
+    Another look shows what is damage, and what a commit under way has brought about."""
     found: list[Finding] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]

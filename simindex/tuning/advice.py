@@ -21,7 +21,7 @@ from simindex.tuning.precision import Goal, LabelCurve, Point, points_of
 from simindex.tuning.sample import Sample
 from simindex.tuning.sample_pairs import SamplePairs, in_tenths
 from simindex.tuning.settings import (
-    MOST_BITS,
+    USUAL_DISTANCE,
     Setting,
     Wanted,
     best_of,
@@ -34,7 +34,7 @@ _SEED = 1
 _WORDS, _CHARACTERS = (1, 2, 3, 5), (3, 4, 5, 9, 15)
 _THRESHOLDS = [hundredths / 100 for hundredths in range(100, 4, -1)]
 
-_MOST_BITS = 8
+_LARGEST_DISTANCE = 8
 """The largest distance that SimHash can be built for."""
 
 _CLEARLY = 0.005
@@ -104,7 +104,7 @@ def without_labels(sample: Sample, found: SamplePairs, shingles: Shingles, thres
     by_shingles = measured(pairs, shingles)
     is_wanted = by_shingles.similarities >= threshold - 1e-9
     wanted = Wanted(by_shingles, distances(pairs), is_wanted, np.ones(len(rows)))
-    settings = settings_for(wanted, shingles, threshold, MOST_BITS, sample.texts)
+    settings = settings_for(wanted, shingles, threshold, USUAL_DISTANCE, sample.texts)
     setting = best_of([each for each in settings if each.by == "minhash"], Goal())
     # Texts of one length that are so similar hold so much of each other.
     share = math.floor(100 * 2 * threshold / (1 + threshold)) / 100
@@ -141,7 +141,7 @@ def with_labels(
         return LabelCurve(name, points, goal.best(points))
 
     curves = [curve(name, of.similarities, _THRESHOLDS) for name, of in zip(names, by_shingles, strict=True)]
-    simhash = curve("SimHash", -bits.astype(float), [-distance for distance in range(_MOST_BITS + 1)])
+    simhash = curve("SimHash", -bits.astype(float), [-distance for distance in range(_LARGEST_DISTANCE + 1)])
     containments = [
         curve(f"containment, {name}", of.containments, _THRESHOLDS)
         for name, of in zip(names, by_shingles, strict=True)

@@ -31,7 +31,7 @@ _USUAL_NUM_PERM = 128
 _ONE_IN = 16, 8, 4, 2, 1
 """Sampled shingles, the fewest first."""
 
-MOST_BITS = SimHashConfig().max_distance
+USUAL_DISTANCE = SimHashConfig().max_distance
 """Distances of the default fingerprint up to which a query is complete."""
 
 _TIMED = 500

@@ -12,7 +12,7 @@ from support.servers import in_memory, served
 
 from simindex import remote
 from simindex.inputs import InputError, Inputs, MissingPackageError, Row
-from simindex.remote import place_of
+from simindex.remote import location_of
 
 LINES = b"".join(b'{"id": %d, "text": "a text of a few words, number %d"}\n' % (n, n) for n in range(2_000))
 TEXTS = [(n, f"a text of a few words, number {n}") for n in range(2_000)]
@@ -39,7 +39,7 @@ def test_files_of_a_web_server_have_the_rows_of_local_ones(tmp_path: Path) -> No
 
 
 def test_a_download_may_take_longer_than_five_minutes() -> None:
-    timeout = place_of("https://host/a.jsonl.zst").system.client_kwargs["timeout"]
+    timeout = location_of("https://host/a.jsonl.zst").system.client_kwargs["timeout"]
     assert (timeout.total, timeout.sock_connect, timeout.sock_read) == (None, 60, 300)
 
 

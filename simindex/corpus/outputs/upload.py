@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from simindex import remote
 from simindex.inputs import InputError
-from simindex.remote import is_remote, place_of
+from simindex.remote import is_remote, location_of
 
 _SHOW_WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
@@ -28,7 +28,7 @@ def spool(path: str, folder: str, role: str) -> str:
             "expected an output on this machine, or a URL that takes files, like s3:// and gs://; "
             "write it here, and upload it when it is done",
         )
-    place_of(path, "writing")
+    location_of(path, "writing")
     return os.path.join(folder, f"{role}-{posixpath.basename(path)}")
 
 
@@ -51,7 +51,7 @@ def upload(path: str | None, folder: str, role: str) -> None:
     spooled = spool(path, folder, role)
     if not os.path.exists(spooled):
         return
-    system, inner = place_of(path, "writing")
+    system, inner = location_of(path, "writing")
     size = os.path.getsize(spooled)
     with remote.naming(path):
         if path.partition("://")[0].lower() in _SHOW_WHOLE_OBJECTS:
