@@ -58,12 +58,12 @@ class Run(Protocol):
 
 
 def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted: Wanted) -> Found:
-    """Return what a search finds, everything that passes a filter among it unless `truncated` says otherwise;
-    what does not pass is among it, too, for the caller to leave out.
+    """Return what a search finds, best first, everything that passes a filter among it unless `truncated`
+    says otherwise; what does not pass is among it, too, for the caller to leave out.
 
     Where the documents that may pass are known to be few, all queries are compared with each of them. Else
-    `run` searches the tables of a directory, and only queries that met a limit, or found very many, are
-    compared so.
+    `run` searches the tables, and only queries that met a limit, or found very many, are compared so; where
+    too many documents may pass, `run` searches again, within wider bounds.
     """
     committed, count = view.with_pending(None), len(batch)
     owners, asked = view.scopes.owners(committed, where, if_known=True), np.arange(count)
@@ -104,8 +104,9 @@ def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted:
 def _stored_sketches(
     view: View, doc_ids: np.ndarray, halves: np.ndarray, needs: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (doc ids, words, fingerprints) of the stored sketches that have a half in `needs`; sketches that
-    a merge has dropped are left out. Raises CorruptIndexError where one of a live document is missing."""
+    """Return (doc ids, words, fingerprints), in the order given, of the stored sketches that have a half in
+    `needs`; `halves`: HAS_ bits of each. Sketches that a merge has dropped are left out. Raises
+    CorruptIndexError where one of a live document is missing."""
     doc_ids = doc_ids[halves & needs != 0]
     words = np.empty((len(doc_ids), view.scheme.tables.bands), dtype=np.uint64)
     fingerprints, is_there = np.empty(len(doc_ids), dtype=np.uint64), np.ones(len(doc_ids), dtype=bool)
@@ -131,9 +132,9 @@ def _compared(
     query: int,
     wanted: Wanted,
 ) -> np.ndarray:
-    """Return MATCHES, in the given order, of those of the given sketches that are as wanted for the query of
-    this index in the batch, with the figures that the kernel would give them; none where the query has no
-    sketch of the kind that is compared."""
+    """Return MATCHES, in the given order, of those of the given sketches that are as wanted for the sketch at
+    index `query` of the batch, with the figures that the kernel would give them; none where it lacks the half
+    that is compared."""
     present = int(batch.present[query])
     if not present & wanted.needs:
         return np.empty(0, dtype=MATCHES)

@@ -89,8 +89,8 @@ class Walk:
         self._snapshot: object = None
 
     def require_snapshot(self, snapshot: object) -> None:
-        """Raise SimIndexError where the next part would come from another pinned snapshot than the parts
-        before."""
+        """Remember the pinned snapshot of the first part; raise SimIndexError where that of a later part is
+        another."""
         if self._snapshot is not None and snapshot is not self._snapshot:
             raise SimIndexError(
                 "iteration: expected the pinned snapshot that it began in, found a newer one; it ended by "
@@ -100,8 +100,8 @@ class Walk:
 
     def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
         """Return the next live documents, up to `limit`, as (doc id, record), and move past them; an empty
-        list at the end. Raises CorruptIndexError where nothing was changed and it met other than all
-        documents."""
+        list at the end. Documents inserted since the first part are left out. Raises CorruptIndexError where
+        nothing was changed and the walk met more or fewer documents than there are."""
         self._compare(view)
         if self._end is None:
             self._end = max([view.manifest.next_doc_id - 1, *view.pending.by_key.values()]) + 1

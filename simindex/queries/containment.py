@@ -240,7 +240,7 @@ class _Asked:
         return int(self.all.searchsorted(_TOPS[one_in], "right"))
 
     def leave_out_common(self, is_common: np.ndarray) -> None:
-        """Look up the sampled shingles that are not common alone; `is_common` is bool, for each sampled one.
+        """Look up only the sampled shingles that are not common; `is_common` is bool, for each sampled one.
         `of_all` becomes an estimate of the uncommon among all shingles."""
         self.common_left_out = int(np.count_nonzero(is_common))
         own = self.num_sampled - self.common_left_out
@@ -249,8 +249,8 @@ class _Asked:
         self.num_sampled, self.is_whole, self.has_left_out = own, False, True
 
     def leave_out(self, indices: np.ndarray) -> bool:
-        """Leave out the shingles at some indices of `looked_up`; return whether there are any. It is no whole
-        sample after that."""
+        """Leave out the shingles at some indices of `looked_up`; return whether any were. What is left is no
+        sample of all, so that estimates by it give candidates only."""
         self.num_sampled -= int(np.count_nonzero(indices < self.num_sampled))
         self.looked_up = np.delete(self.looked_up, indices)
         self.lacks_common = len(indices) > 0
@@ -312,8 +312,8 @@ class ContainmentQuery(NamedTuple):
             require_keeping(config, exact, ", or give the texts")
 
     def answers(self, view: View, documents: Iterable[Document]) -> list[ContainmentMatches]:
-        """Return the `matches` of each document. One look-up for many texts finds the texts without any
-        match."""
+        """Return the `matches` of each document, in order. One look-up for many texts finds the texts without
+        any match."""
         asked, found = iter(documents), list[ContainmentMatches]()
         one_in = self.sample or view.scheme.config.containment
         looks_up_all = self.direction != "in_stored" or one_in == 1
@@ -367,8 +367,8 @@ class ContainmentQuery(NamedTuple):
 
     def _met(self, view: View, asked: _Asked, found: ContainmentMatches) -> list[tuple[int, int, int]]:
         """Return (doc id, hashes met, those of them that are sampled), by doc id, of each stored sketch that
-        has at least `_least` of the sampled hashes. Of more than `_most` the ones with most hits stay, and
-        `found` becomes `truncated`, as where common shingles were not looked up."""
+        has at least `_least` of the sampled hashes. Where some hashes have many entries, `asked` keeps the
+        rarest; of more than `_most` sketches those with most hits stay. Either makes `found` `truncated`."""
         keys, table = shingle_keys(asked.looked_up), view.scheme.tables.shingle_table
         are_few = len(keys) <= _AT_ONCE
         if are_few:
@@ -390,7 +390,7 @@ class ContainmentQuery(NamedTuple):
 
     @property
     def _most(self) -> int:
-        """How many documents are looked at; with a filter more, for most may not pass."""
+        """How many documents are looked at, at most; with a filter more, for most may not pass."""
         return self.max_candidates if self.where is None else wider(self.max_candidates)
 
     def _least(self, asked: _Asked) -> int:
@@ -407,9 +407,9 @@ class ContainmentQuery(NamedTuple):
         record: StoredRecord,
         hits: tuple[int, int],
     ) -> Shared | None:
-        """Return what a document shares with the query: counted in its text or among kept shingles where
-        there are any, else estimated from `hits`. ``None`` where it cannot reach the threshold, or nothing is
-        sampled."""
+        """Return what a document shares with the query: counted in its text, or in its kept shingles and
+        `kept`, those of the query, where there are any, else estimated from `hits`, the two counts of `_met`.
+        ``None`` where it hardly reaches the threshold, or nothing is sampled."""
         of_query, of_stored = asked.of_all, record.num_shingles
         entries = max(record.num_sampled, min(of_stored, FLOOR))
         is_looked_at = asked.is_whole or entries == record.num_sampled
@@ -452,13 +452,15 @@ class ContainmentQuery(NamedTuple):
         return estimated(asked.of_all, asked.num_sampled, of_stored, len(own), hits, hits)
 
     def _hashes_of(self, config: Config, record: StoredRecord) -> np.ndarray:
-        """Return the shingle hashes of a stored document's text."""
+        """Return the shingle hashes of a stored document's text, which `texts` has: uint64, unmixed, repeats
+        included."""
         assert self.texts is not None
         text = document_under(self.texts, record.key)
         return document_hashes(text, config.shingles, config.hash_seed)
 
     def _whole(self, shared: Shared) -> int:
-        """Return the distinct shingles of the document whose share is compared with the threshold."""
+        """Return how many distinct shingles the document has whose share is compared with the threshold; for
+        "either" the smaller one."""
         if self.direction == "either":
             return min(shared.of_query, shared.of_stored)
         return shared.of_query if self.direction == "in_stored" else shared.of_stored

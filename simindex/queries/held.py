@@ -166,8 +166,8 @@ class _Stored:
         return indices, doc_ids[order], shares[indices]
 
     def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
-        """Return the texts with each hash replaced by the list of the documents that have it; ``None``: none
-        has any. `counts` is how many of the hashes each text has."""
+        """Return the texts with each hash replaced by the index of the list of documents that have it;
+        ``None`` where no text has a stored shingle. `counts` is how many of the hashes each text has."""
         keys = np.empty_like(hashes)
         for first in range(0, len(keys), _HASHES_A_TIME):
             some = slice(first, first + _HASHES_A_TIME)
@@ -190,7 +190,7 @@ class _Stored:
     def _indices_to_find(self, view: View, keys: np.ndarray) -> np.ndarray:
         """Return the ascending indices of keys that are to be sorted and found: all, or, where few keys of a
         sample have entries in the table, exactly those that have some, of removed documents, too. Filters
-        tell most others in less time than it takes to sort them."""
+        rule out most others in less time than it takes to sort them."""
         table = view.scheme.tables.shingle_table
         few = view.directory.count_keys(table, np.ascontiguousarray(keys[::_ONE_IN]))
         if np.count_nonzero(few) > len(few) / _ONE_IN:
@@ -233,7 +233,8 @@ class _Stored:
         return np.ascontiguousarray(held[np.argsort(held["text"], kind="stable")])
 
     def _documents_of(self, view: View, doc_ids: np.ndarray, sketches: np.ndarray) -> list[tuple[Key, Any]]:
-        """Return key and metadata of the documents with these doc ids, of these sketches."""
+        """Return key and metadata of each of these doc ids, in their order; `sketches`: the number of the
+        sketch of each. Keeps them at hand for later calls."""
         known, wanted = self._known, doc_ids.tolist()
         if len(known) + len(doc_ids) > _MOST_KNOWN and not known.keys() >= set(wanted):
             self._known = known = {}
@@ -245,7 +246,8 @@ class _Stored:
 
 
 def _hashes_of(documents: list[Any], shingles: Shingles, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the shingle hashes of documents, one behind another, repeats included, and how many each has."""
+    """Return the shingle hashes of documents, one behind another, uint64, repeats included, and how many each
+    has."""
     if set(map(type, documents)) == {str}:
         return shingle_hashes_of(documents, shingles, seed)
     hashes = [document_hashes(document, shingles, seed) for document in documents]

@@ -148,7 +148,8 @@ def passages(
 
 
 def _sampled(config: Config, text: str) -> tuple[list[int], np.ndarray]:
-    """Return the indices of a text's sampled shingles among all of it, and their hashes."""
+    """Return the indices of a text's sampled shingles among all its shingles, in order and repeats included,
+    and their mixed hashes, uint64."""
     hashes = mixed_hashes(document_hashes(text, config.shingles, config.hash_seed))
     indices = np.flatnonzero(hashes <= np.uint64(sample_top(config.containment)))
     return indices.tolist(), hashes[indices]

@@ -43,7 +43,7 @@ class Scheme:
 
     @cached_property
     def origin(self) -> bytes:
-        """What marks sketches as made with these settings."""
+        """The bytes that mark sketches as made with these settings."""
         return origin_of(self.config)
 
     @classmethod
@@ -129,7 +129,8 @@ def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:
 
 
 def scheme_of_header(header: Header, where: str) -> Scheme:
-    """Return the scheme of a stored header. Raises FormatError when its parts contradict one another."""
+    """Return the scheme of a stored header; `where` names the file in messages. Raises FormatError when its
+    parts contradict one another."""
     config, blocks = Config.from_dict(header.config), header.blocks
     if isinstance(config.seed, str):
         raise FormatError(f"{where}: header: expected a number as the seed, found {config.seed!r}")

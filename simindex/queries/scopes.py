@@ -84,8 +84,8 @@ class _Field:
         self.end, self.state = view.manifest.next_doc_id, view.state
 
     def of(self, values: Iterable[bytes]) -> np.ndarray:
-        """Return `doc_id << 2 | HAS_ bits`, uint64, ascending, of the documents with one of these packed
-        values; of a copy its leader's. Some may have another value, of an equal digest."""
+        """Return `doc_id << 2 | HAS_ bits`, uint64, ascending, each once, of the documents with one of these
+        packed values; of a copy its leader's. Some may have another value, of an equal digest."""
         digests = np.array(list(map(_digest, values)), dtype=np.uint64)
         known, owners = self._sorted
         firsts, ends = (np.searchsorted(known, digests, side).tolist() for side in ("left", "right"))
@@ -115,8 +115,9 @@ class Scopes:
     def owners(
         self, view: Committed, where: Filter, *, if_known: bool = False
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return (doc ids that sketches are stored under, halves that these have) of committed documents, all
-        that may pass a filter among them, and others where only some fields were looked at.
+        """Return (doc ids that sketches are stored under, uint64, ascending; HAS_ bits of each, uint8) of
+        committed documents, all that may pass a filter among them, and others where only some fields were
+        looked at.
 
         ``None`` for a filter without fields, a large index and a snapshot older than what is known.
         `if_known`: only by fields that were read before. What was stored since is read.

@@ -88,7 +88,7 @@ class BandQuery(NamedTuple):
 
     @property
     def compares(self) -> int:
-        """The half of a sketch that is compared."""
+        """HAS_SIGNATURE, the half of a sketch that is compared."""
         return HAS_SIGNATURE
 
     def plan(self, num_perm: int) -> BandPlan:
@@ -108,8 +108,9 @@ class BandQuery(NamedTuple):
         """Search the band tables, without a filter in any thread.
 
         `own_first` is the doc id of the first sketch where the batch is the last segment: each sees only
-        those before it, and `NO_VALUE` marks what it was compared with. `is_one_enough`: of a sketch that has
-        matches with lower doc ids than `own_first`, one may be all that is found.
+        those before it, and rows of agreement `NO_VALUE`, before the others, name the sketches of the batch
+        that it was compared with in large buckets. `is_one_enough`: of a sketch that has matches with lower
+        doc ids than `own_first`, one may be all that is found.
         """
         config = view.scheme.config
         if self.exact:
@@ -160,7 +161,7 @@ class FingerprintQuery(NamedTuple):
 
     @property
     def compares(self) -> int:
-        """The half of a sketch that is compared."""
+        """HAS_FINGERPRINT, the half of a sketch that is compared."""
         return HAS_FINGERPRINT
 
     def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
@@ -266,8 +267,8 @@ def search_bands(
     directory: Directory | None = None,
 ) -> Found:
     """Search the band tables for stored sketches that share so many leading bits of a band word and agree in
-    at least `min_agree` rows; what is found with a filter may not pass it. Other arguments as of
-    `BandQuery`."""
+    at least `min_agree` rows; what is found with a filter may not pass it. `directory`: by default the
+    view's; other arguments as of `BandQuery` and its `find`."""
     if view.sources != batch.sources:
         require_alike(view.sources, batch.sources)
     if where is not None:
@@ -300,7 +301,8 @@ def search_bands(
 
 
 def require_keeping(config: Config, argument: Argument, otherwise: str = "") -> None:
-    """Raise ValueError where an index keeps no shingles, which an argument needs."""
+    """Raise ValueError where an index keeps no shingles, which an argument needs; `otherwise`: what the
+    message suggests beside another index."""
     if not config.keep_shingles:
         remedy = ("build it with ", Argument("keep_shingles", of="Config"), otherwise)
         raise ArgumentValueError(
@@ -309,7 +311,7 @@ def require_keeping(config: Config, argument: Argument, otherwise: str = "") -> 
 
 
 def require_kept(config: Config, batch: SketchBatch) -> None:
-    """Raise ValueError where sketches cannot be compared by kept shingles."""
+    """Raise ValueError where the index keeps no shingles, or a sketch that has MinHash rows lacks them."""
     require_keeping(config, Argument("exact", True))
     for present, kept in zip(batch.present, batch.kept or [], strict=True):
         if present & HAS_SIGNATURE and kept is None:
@@ -326,8 +328,8 @@ def matches_of(
     *,
     exact: bool = False,
 ) -> list[Matches]:
-    """Return the matches of each query that `found` has rows for, those of live documents, copies expanded,
-    in the order of these rows; at most `limit` a query, `None`: all.
+    """Return one `Matches` for each query of the batch: its rows in `found`, in their order, copies expanded,
+    without documents that were removed or do not pass; at most `limit` a query, `None`: all.
 
     `without`: a doc id to leave out. `exact`: similarities come from kept shingles where both sides have
     them; the caller sorts by them.
@@ -359,8 +361,8 @@ def matches_of(
 
 
 def _first_rows(rows: bytes, results: list[Matches], room: int, most: int) -> tuple[bytes, bytes]:
-    """Return (the first `most` rows of `MATCH`, the others) of each query that has room left; rows of queries
-    without room are in neither."""
+    """Return (the first `most` rows of `MATCH`, the others) of each query that has fewer than `room` results
+    yet; rows of other queries are in neither."""
     if len(results) == 1:
         end = most * MATCH.size
         return (b"", b"") if len(results[0]) >= room else (rows[:end], rows[end:])
@@ -539,8 +541,8 @@ def query_by(
     exact: bool = False,
     where: Where | None = None,
 ) -> Query:
-    """Return the query of a call, and refuse what an index of that configuration cannot answer; see
-    `method_of`."""
+    """Return the query of a call; by MinHash it needs a threshold. Raises TypeError and ValueError for what
+    an index of that configuration cannot answer; see `method_of`."""
     if where is not None:
         query = query_by(config, max_candidates, call, by, threshold, max_distance, limit, recall, exact)
         return query._replace(where=filter_of(where))
@@ -577,7 +579,8 @@ def nearest_query(
     recall: float | None,
     where: Where | None = None,
 ) -> Query:
-    """Return the query of a call of `nearest`; by MinHash its threshold is 1.0 where none is given."""
+    """Return the query of a call of `nearest`, with limit `k`; by MinHash its threshold is 1.0 where none is
+    given. Raises ValueError for a threshold by SimHash, and as `query_by`."""
     method = method_of("nearest", config, by, None, None, recall)
     k = require_int("k", k, 1)
     if method == "minhash":
@@ -626,7 +629,8 @@ def matches_of_parts(
     sketch: Callable[[list[Document]], SketchBatch],
     workers: int | None,
 ) -> list[Matches]:
-    """Return the matches of each document, in order."""
+    """Return the matches of each document, in order; threads search where there are several parts. Raises as
+    `require_comparable`."""
     require_comparable(view, query.compares)
 
     def find(part: QueryPart) -> Found:

@@ -139,7 +139,8 @@ class Reader:
         return View(txn, self.current(txn), self.scheme)
 
     def current(self, txn: ReadTransaction) -> Snapshot:
-        """Return the snapshot of a transaction, loading the segments that are new."""
+        """Return the snapshot of a transaction, and keep it for later calls; only segments that are new are
+        loaded."""
         last = self._last
         if last is not None and last.map_generation == txn.map_generation:
             if last.transaction_id == txn.id:
@@ -179,8 +180,8 @@ class Reader:
         return self._last
 
     def _require_possible(self, txn: ReadTransaction, manifest: Manifest) -> None:
-        """Raise CorruptIndexError for counts that stored pages have no room for, before memory is asked for,
-        and for a manifest of another time."""
+        """Raise CorruptIndexError where the manifest counts more than stored pages have room for, before
+        memory is asked for, or another number of records than are stored."""
         expected, room = self._tables.stored_bytes(manifest.segments), txn.sizes()["segments"]
         records = txn.count("documents")
         if expected > room:
@@ -495,7 +496,8 @@ class View:
     # ---- copies ----
 
     def copies_of(self, leader: int, limit: int = EVERY) -> list[int]:
-        """Return up to `limit` doc ids of the copies that share a leader's sketch, removed ones included."""
+        """Return up to `limit` doc ids, ascending, of the copies that share a leader's sketch, removed ones
+        included."""
         return self.directory.find_key(COPY_TABLE, table_key(leader), limit)
 
     def copies_of_each(self, leaders: list[int], limit: int) -> dict[int, list[int]]:
@@ -513,8 +515,8 @@ class View:
         return copies
 
     def documents_with(self, doc_id: int, limit: int) -> list[tuple[int, StoredRecord]]:
-        """Return the live documents with the sketch stored under a doc id, the one of that doc id first:
-        `limit` at most, 1 or more."""
+        """Return (doc id, record) of the live documents with the sketch stored under a doc id, in order of
+        doc id: `limit` at most, 1 or more."""
         record = self.record(doc_id)
         documents = [] if record is None else [(doc_id, record)]
         if not self.has_copies:
@@ -568,7 +570,7 @@ class View:
         return self._stored(doc_id) is not None or self.group_size(doc_id) is not None
 
     def sketch_dead(self, doc_id: int) -> bool:
-        """Whether the sketch stored under a committed doc id is no longer anybody's."""
+        """Whether no live document has the sketch stored under a committed doc id any more."""
         return bool(self.removed_flags(doc_id) & REMOVED_SKETCH)
 
     def sketch_batch(self, doc_id: int, record: StoredRecord) -> SketchBatch:

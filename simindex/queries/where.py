@@ -78,7 +78,8 @@ def _has_part(found: bytes | FoundRecord, parts: list[bytes]) -> bool:
 
 
 def filter_of(where: Where | None) -> Filter | None:
-    """Return the filter of a call; ``None`` where everything passes, as with an empty mapping."""
+    """Return the filter of a call; ``None`` where everything passes, as with an empty mapping. Raises
+    TypeError for another kind of filter, and for a field name that is no str."""
     return None if where is None or (isinstance(where, Mapping) and not where) else Filter(where)
 
 
