@@ -102,8 +102,8 @@ __all__ = [
 
 
 def _late(package: str, names: list[str]) -> tuple[_Callable[[str], object], _Callable[[], list[str]]]:
-    """Return `__getattr__` of a package whose names its module `public` has, and `__dir__`, which lists them
-    and not the modules that happen to be loaded."""
+    """Return a package's `__getattr__`, which loads one of `names` from its module `public` and raises
+    AttributeError for any other, and its `__dir__`, which lists `names`, sorted."""
 
     def load(name: str) -> object:
         if name not in names:

@@ -236,7 +236,7 @@ class _Table:
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield a tuple for each row: key, document, and a dict of the other columns if there are any; of one
-        column, its value alone. Raises ValueError for a null in one of the first two columns."""
+        column, a tuple of its value. Raises ValueError for a null in one of the first two columns."""
         first = 0
         for batch in self._batches:
             arrays = [batch.column(name) for name in self.columns]
@@ -275,8 +275,8 @@ class _Table:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
     def _chosen(self, array: Any) -> list[Any]:
-        """Return the values of a dictionary-encoded column without nulls; equal values are one and the same
-        object."""
+        """Return the values of a dictionary-encoded column none of whose indices is null, one object for each
+        index; None where the dictionary has a null."""
         used, inverse = np.unique(array.indices.to_numpy(), return_inverse=True)
         dictionary = array.dictionary
         if len(used) < len(dictionary):
@@ -340,7 +340,7 @@ def _listed(names: Iterable[object]) -> str:
 
 
 def _stored_type(found: Any) -> Any:
-    """Return the type that a dictionary's or an extension type's values have."""
+    """Return the type that a dictionary's or an extension type's values have; any other type itself."""
     while hasattr(found, "storage_type") or hasattr(found, "index_type"):
         found = found.storage_type if hasattr(found, "storage_type") else found.value_type
     return found
@@ -355,7 +355,8 @@ def _refuse_null(name: str, row: int) -> None:
 
 
 def _pieces(lengths: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of pieces of at most so many rows, and so many bytes or one row.
+    """Cut rows of these lengths in bytes: yield (start, stop) of at most `_PIECE_ROWS` rows and
+    `_PIECE_BYTES`, or of one longer row.
 
     >>> list(_pieces(np.array([1, 2**20, 1, 1])))
     [(0, 1), (1, 2), (2, 4)]

@@ -47,9 +47,9 @@ def in_parts(
     *,
     keeps_rest: bool = False,
 ) -> Iterator[Part[T]]:
-    """Yield the values in parts of up to `size`, fewer where these take `most_bytes`; no values, no part.
-    `num_bytes` must not raise; `keeps_rest`: values behind the last whole part are a part, too, where
-    `values` raises then."""
+    """Yield the values in parts of up to `size` (``None``: any number), each ended by the value that brings
+    it to `most_bytes` (``None``: `PART_BYTES`); no values, no part. `num_bytes` must not raise. Where
+    `values` raises, those behind the last whole part are yielded first with `keeps_rest`, else lost."""
     iterator, most_bytes = iter(values), PART_BYTES if most_bytes is None else most_bytes
     while True:
         part: list[T] = []
@@ -70,7 +70,7 @@ def in_parts(
 
 
 def bytes_of(value: object) -> int:
-    """Return about what a value takes in memory: a text, a collection of ready shingles, metadata.
+    """Return about how many bytes a value takes in memory: a text, a collection of ready shingles, metadata.
 
     What can be read only once, and objects of other types, count without what they hold.
 
@@ -82,7 +82,8 @@ def bytes_of(value: object) -> int:
 
 
 def bytes_of_item(item: Any) -> int:
-    """Return about what document and metadata of (key, document[, metadata]) take; of anything else, 0."""
+    """Return about how many bytes document and metadata of (key, document[, metadata]) take, 0 for what has
+    no slices."""
     try:
         return sum(map(bytes_of, item[1:3]))
     except (TypeError, LookupError):
@@ -121,8 +122,8 @@ def num_workers(workers: int | None) -> int:
 
 
 def _surely(waiting: Callable[[], object]) -> None:
-    """Call `waiting` until it returns, anew after each Ctrl-C, the last of which is raised then: what the
-    work uses goes away behind."""
+    """Call `waiting` until it returns, again after each Ctrl-C, and raise the last of these then: the caller
+    closes what the threads use."""
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:

@@ -12,11 +12,11 @@ from simindex.errors import ArgumentTypeError, ArgumentValueError
 def require_int(
     name: str, value: object, low: int, high: int | None = None, *, multiple: int = 1, remark: str = ""
 ) -> int:
-    """Return a value as an int. Raise ArgumentTypeError for what is none, and ArgumentValueError for one
-    below `low`, above `high` if there is one, or no multiple.
+    """Return a value as an int. Raise ArgumentTypeError for what is none, and ArgumentValueError, which says
+    the range and then `remark`, for one below `low`, above `high` if there is one, or no multiple.
 
-    NumPy's integers are some. True and False are none, nor is one of a subclass, which may compare as it
-    likes.
+    NumPy's integers are some. True and False are none, nor is one of a subclass of int, which may compare as
+    it likes.
     """
     if isinstance(value, Integral) and not isinstance(value, int):
         value = int(value)
@@ -100,8 +100,8 @@ def require_conflict(on_conflict: object) -> None:
 
 
 def require_many(call: str, name: str, argument: object, instead: str) -> None:
-    """Raise TypeError for what is one thing (a text, bytes), a mapping, a data frame or an asynchronous
-    iterator, where an iterable of many is expected."""
+    """Raise TypeError for what is one thing (a text, bytes, no iterable), a mapping, a data frame or an
+    asynchronous iterator; the message names the `call`, and what takes one `instead`."""
     if type(argument) is list:
         return  # nearly always, and looking at the rest takes a tenth of a query
     require_synchronous(name, argument)

@@ -52,7 +52,7 @@ the similarity, and `Config.short_texts` finds what these settings do not."""
 
 def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return the named steps in the order of application, each once; of a text, those between spaces or
-    commas. Raises ArgumentValueError for an unknown one."""
+    commas; of ``None``, none. Raises ArgumentValueError for an unknown one."""
     if value is None:
         return ()
     names = value.replace(",", " ").split() if isinstance(value, str) else list(value)
@@ -263,7 +263,8 @@ class Config:
         return replace(self, seed=secrets.randbits(64))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as values that JSON has, and the version of the hashing contract.
+        """Return the settings as values that JSON has, without `containment` where it is 0, and the version
+        of the hashing contract.
 
         >>> Config.from_dict(Config(num_perm=64).to_dict()) == Config(num_perm=64)
         True
@@ -281,7 +282,7 @@ class Config:
         """Return the settings of a `to_dict`, out of JSON, too.
 
         Raises:
-            FormatError: an unknown field or value, or another version of the hashing contract.
+            FormatError: an unknown or missing field or value, or another version of the hashing contract.
         """
         if not isinstance(stored, dict):
             raise FormatError(f"stored configuration: expected a map, found {stored!r:.100}")
@@ -326,7 +327,8 @@ def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, obje
 
 
 def both_values(differing: dict[str, tuple[object, object]], words: str = "{} and {}") -> tuple[object, ...]:
-    """Return the fields of `differing_fields` with their values, as parts of a message."""
+    """Return the fields of `differing_fields` as parts of a message, each with its values in the braces of
+    `words`."""
     return joined("; ", (Difference(name, *values, words) for name, values in differing.items()))
 
 

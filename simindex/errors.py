@@ -318,7 +318,8 @@ class InputError(SimIndexError, ValueError):
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of another package's error, or the name of its class where it has no message."""
+    """Return the message of another package's error, "not enough memory" for a MemoryError, or the name of
+    its class where it has no message."""
     if isinstance(error, MemoryError):
         return "not enough memory"
     return str(error).strip() or type(error).__name__
@@ -333,7 +334,7 @@ class MissingPackageError(SimIndexError, ModuleNotFoundError):
 
 def optional_module(name: str, purpose: str, package: str = "") -> Any:
     """Import a module of a package that simindex does not require, and return it. Raises MissingPackageError,
-    which says how to get it for a `purpose`."""
+    which says that `purpose` needs it and what pip installs: `package`, "" for the first part of the name."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:

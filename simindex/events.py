@@ -31,7 +31,8 @@ EVENTS = {
 
 
 def event(name: str, path: str, **figures: Any) -> None:
-    """Log an event of the index at a path: `record.event`, `record.index`, and a field for each figure."""
+    """Log an event of the index at a path, at its level in `EVENTS`: `record.event`, `record.index`, and a
+    field for each figure."""
     level = EVENTS[name]
     if _LOG.isEnabledFor(level):
         shown = ", ".join(

@@ -19,7 +19,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 
     Args:
         columns: names of the columns; none: a table of names and values without a head.
-        rows: as many cells each; past `MAX_ROWS` they are only counted.
+        rows: as many cells each, cut at `MAX_CELL` characters; past `MAX_ROWS` they are only counted.
+        note: a line below the table.
 
     >>> table("1 & 2", ("key",), [("<a>",)])[-41:]
     '&lt;a&gt;</td></tr></tbody></table></div>'

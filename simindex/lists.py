@@ -75,7 +75,7 @@ def unique(
 
 
 def _index_of(documents: Sequence[Document], config: Config | None) -> Index:
-    """Return an index in memory of documents, by their indices."""
+    """Return an open index in memory whose keys are the places of documents in a list."""
     index = open_index(MEMORY, config=config)
     try:
         index.insert_many(enumerate(documents))

@@ -132,9 +132,11 @@ def exists(path: str) -> bool:
 
 
 def fitting(path: str) -> list[str]:
-    """Return the files that a pattern fits, by name; a path that is no pattern, or fits nothing, as it is.
+    """Return the paths of the files that a pattern fits, sorted; a path that is no pattern, or fits nothing,
+    as it is.
 
-    In a web address only "*" is a mark, for "?" begins its query.
+    Of a chain (a::b) only the first URL is a pattern, and in a web address only "*" is a mark, for "?" begins
+    its query.
     """
     first, chain, rest = path.partition("::")
     if not any(mark in first for mark in ("*" if is_web(first) else "*?[")):

@@ -206,7 +206,8 @@ class _Compaction:
 
     @contextmanager
     def _reading(self, *, buffers: bool = True) -> Iterator[ReadTransaction]:
-        """Read the state that it began with; where the index was changed since, raise _Changed."""
+        """Read the state that it began with, its values views of the map or, without `buffers`, bytes; where
+        the index was changed since, raise _Changed."""
         with self._session.store.reading(buffers=buffers) as txn:
             if txn.id != self._begun:
                 raise _Changed

@@ -171,8 +171,8 @@ class NewDocuments:
 
     def _shingles(self, relative: np.ndarray, copies: list[int]) -> Entries:
         """Return the keys of the shingle table, uint64, shape (1, n), and no doc ids: each key is the hash of
-        a sampled shingle with the relative doc id in its low bits. The documents at the indices `copies` have
-        none; without samples it is NO_ENTRIES."""
+        a sampled shingle with the relative doc id in its low bits. `relative` is each document's doc id less
+        the first's; those at the indices `copies` have none; without samples it is NO_ENTRIES."""
         samples = self.sketches.samples
         if samples is None:
             return NO_ENTRIES
@@ -330,8 +330,9 @@ def repeatable(key: object, document: object) -> object:
 
 
 def naming_keys(keys: Iterable[object], documents: list[Any], function: Callable[[list[Any]], T]) -> T:
-    """Return function(documents). Where that raises TypeError or ValueError, call it for each document alone,
-    so that the error of the first one that fails has its key in front of the message."""
+    """Return function(documents). Where that raises TypeError or ValueError, but for ClosedError and
+    FormatError, call it for each document alone, so that the error of the first one that fails has its key in
+    front of the message."""
     try:
         return function(documents)
     except (TypeError, ValueError) as exc:

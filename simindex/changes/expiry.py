@@ -171,8 +171,8 @@ class _Sweep:
 
     def _remove_old(self, found: list[tuple[int, StoredRecord]]) -> Run | None:
         """Remove the old ones of these documents, ascending by doc id, and count them in `removed`. Return
-        a run of those that stay and were never touched, for touched ones lie in a run of their touch;
-        ``None`` where there are none."""
+        a run of those that stay and were never touched, with their earliest time, for touched ones lie in a
+        run of their touch; ``None`` where there are none."""
         pending, kept = self._pending, list[tuple[int, int]]()
         for doc_id, record in found:
             if record.age_from < self._limit:

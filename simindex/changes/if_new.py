@@ -42,8 +42,8 @@ from simindex.sketching.sketch import SketchBatch
 
 
 def asked_if_new(query: BandQuery | FingerprintQuery) -> BandQuery | FingerprintQuery:
-    """Return the query as it is asked before documents are stored: with buckets of at most `MOST_IN_BUCKET`
-    where it compares rows."""
+    """Return the query as it is asked before documents are stored: a `BandQuery` with buckets of at most
+    `MOST_IN_BUCKET`, another as it is."""
     return query._replace(max_bucket=MOST_IN_BUCKET) if isinstance(query, BandQuery) else query
 
 
@@ -122,7 +122,7 @@ class Decisions:
     skipped: int = 0
 
     def keys_of_matches(self) -> list[Key]:
-        """Return the keys of all matches, each once."""
+        """Return the keys of all matches, each once, in the order of `matched`."""
         return list(dict.fromkeys(match.key for _, matches in self.matched for match in matches))
 
 
@@ -180,7 +180,8 @@ class Batch:
         return decisions
 
     def _with_known_keys(self) -> list[int]:
-        """Return the indices of the keys that are stored or come more than once."""
+        """Return the indices of the keys that are stored, then of those that come more than once; an index of
+        both comes twice."""
         encoded = self._documents.encoded_keys
         known = list(self._own)
         if not self._documents.has_distinct_keys:
@@ -192,7 +193,8 @@ class Batch:
 
     def _ask_all(self, alike: np.ndarray) -> None:
         """Search for all documents at once, in what is stored and in those at the indices `alike`, and keep
-        the answers for `_settle`. Documents whose search met a limit come into `_alone` or `_crowded`."""
+        the answers for `_settle`. Documents whose search met the limit of candidates come into `_alone`,
+        those that met another limit into `_crowded`."""
         segments = list(self._view.pending.segments)
         if len(alike):
             segments.append(self._segment_of(alike))

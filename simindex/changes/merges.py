@@ -69,8 +69,8 @@ def pick_merges(
     segments: Sequence[SegmentEntry], busy: set[int], factor: int, max_span: int = MAX_SPAN
 ) -> list[list[SegmentEntry]]:
     """Return the runs of neighbouring segments to merge, those of small tiers first. A run has at least
-    `factor` segments of one tier, with smaller ones between them, but no larger ones and none that is `busy`;
-    `_within` may shorten it. It spans at most `max_span` doc ids."""
+    `factor` segments of one tier, with smaller ones between them, but no larger ones and none whose id is
+    `busy`, at most `MAX_SOURCES` and `max_span` doc ids; `_within` may shorten it."""
     due: list[list[SegmentEntry]] = []
     taken, tiers = set(busy), tiers_of(segments, factor)
     idle = Counter(tier for entry, tier in zip(segments, tiers, strict=True) if entry.id not in busy)
@@ -120,8 +120,8 @@ def _within(run: list[SegmentEntry], segments: Sequence[SegmentEntry]) -> list[S
 
 
 def runs_to_compact(segments: list[SegmentEntry], max_span: int = MAX_SPAN) -> list[list[SegmentEntry]]:
-    """Return all segments, in order, in as few runs of neighbours as can become one segment each: a run spans
-    at most `max_span` doc ids. No segments, no runs."""
+    """Return all segments, in order, in as few runs of neighbours as can become one segment each: of at most
+    `MAX_SOURCES` segments and `max_span` doc ids. No segments, no runs."""
     runs: list[list[SegmentEntry]] = []
     for entry in segments:
         run = runs[-1] if runs else []
@@ -144,8 +144,8 @@ def step_budget(factor: int, manifest: Manifest, written_documents: int, written
 
 
 def is_free(source_bytes: int, layout: Layout) -> bool:
-    """Whether a merge is so small that a commit does it without a budget: put off, segments of single inserts
-    would pile up."""
+    """Whether a merge reads so little, at most a sixteenth of a chunk, that a commit does it without a
+    budget: put off, segments of single inserts would pile up."""
     return _FREE_SHARE * source_bytes <= layout.chunk_bytes
 
 

@@ -314,8 +314,9 @@ def current_time() -> int:
 
 
 def change_of_ages(pending: Pending, tail: Run, view: View) -> tuple[Puts, dict[tuple[int, int], int], Run]:
-    """Return what a commit stores of ages: (doc id keys and new records of touched documents, runs as in
-    `Pending.runs`, the tail after it). A touched document whose time is later already stays as it is."""
+    """Return what a commit stores of ages: (doc id keys and new records of touched documents, runs as (time,
+    first doc id) -> exclusive end, where 0 removes the run, and the tail after it). A touched document whose
+    time is later already stays as it is."""
     runs = dict(pending.runs)
     tail, ended = (pending.tail or tail).grown(pending.count, pending.inserted_at)
     if ended is not None:
@@ -508,8 +509,8 @@ class _Samples:
 def _twins(
     words: np.ndarray, fingerprints: np.ndarray, indices: Sequence[int], samples: _Samples | None
 ) -> list[tuple[int, int]]:
-    """Return (row, earlier row) of rows that equal an earlier one, samples of their places included; the
-    earlier one is the first of its equals."""
+    """Return (row, first row equal to it) of each row that equals an earlier one, rows ascending. Equal are
+    words, fingerprint and, where there are `samples`, those of the documents at `indices` of the batch."""
     if len(fingerprints) < 2:
         return []
     # Rows whose hash no other one has are no twins, and nearly all are none; near copies share a fingerprint.

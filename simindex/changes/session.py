@@ -356,7 +356,9 @@ class Writer:
 def _small_puts(
     groups: dict[int, int], runs: dict[tuple[int, int], int], done: Note | None
 ) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """Yield (database, key, value) of groups of copies, ages and a note; ``None`` removes the key."""
+    """Yield (database, key, value) to store, ``None`` to remove the key: of `groups` (leader -> its size) and
+    `runs` of ages ((time, first doc id) -> exclusive end), where 0 removes; and of a note and those it ends,
+    which are removed."""
     for leader, size in groups.items():  # 0: none of its documents is left
         yield "groups", doc_id_key(leader), encode_group_size(leader, size) if size else None
     for run, end in runs.items():
@@ -555,9 +557,9 @@ class Session:
                 raise
 
     def once(self, call: bytes, gather: Callable[[Writer, Pending, View, Any], Result]) -> Result:
-        """Make a change as `change`, with its answer noted under an id, and return the answer. `gather` is
-        given the answer from before, or ``None``; where it returns just that, it must not have changed
-        anything."""
+        """Make a change as `change`, with its answer noted under the id `call`, and return the answer.
+        `gather` is given the answer from before, or ``None``; where it returns just that, it must not have
+        changed anything. Raises TransactionOpenError inside a transaction."""
         with self.alone("a call that may be repeated") as writer:
             writer.read_again_if_unsure()
             before = writer.done.answer(call)
