@@ -149,7 +149,8 @@ class FolderTarget:
         self.copied_bytes = 0
 
     def prepare(self, segment_bytes: int, other_bytes: int) -> None:
-        """Refuse a backup that does not fit on the disk. Raises IndexFullError, with `needed_bytes`."""
+        """Raise IndexFullError, with `needed_bytes`, where the disk has no room for so many bytes of segments
+        and, in a new backup, for `other_bytes` of the small databases."""
         needed = segment_bytes + (other_bytes if self.is_new else 0) + _MARGIN_BYTES
         disk = os.statvfs(self._store.path)
         free = disk.f_bavail * disk.f_frsize

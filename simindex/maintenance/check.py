@@ -149,7 +149,7 @@ class _Check:
         """Return segment id -> key -> value for the segments of the manifest.
 
         Keys of other ids are left out: an unfinished merge or backup has written them. Those that are no
-        segment's, or whose id no merge can have taken yet, are reported.
+        segment's are reported, and, but in an unchanged backup, those whose id no merge can have taken yet.
         """
         values: dict[int, dict[bytes, memoryview]] = {entry.id: {} for entry in manifest.segments}
         # A later backup may be under way or broken off in an unchanged one.

@@ -104,8 +104,8 @@ class Documents:
     def _decoded(
         self, kind: str, name: str, decode: Callable[[int, bytes], int]
     ) -> tuple[dict[int, int], bool]:
-        """Return doc id -> value of a small database, and whether all could be read; damaged ones are
-        reported and left out."""
+        """Return doc id -> value of a small database, and whether its tree and all of these values could be
+        read; damaged ones are reported, as of `kind`, and left out."""
         values: dict[int, int] = {}
         is_whole = self._is_whole(name)
         for doc_id, value in self._numbered(kind, name):
@@ -185,8 +185,8 @@ class Documents:
         self.live = self.live[~is_marked]
 
     def _take(self, doc_ids: np.ndarray, values: list[bytes]) -> None:
-        """Decode records and append what they say to `live`; damaged ones are reported and left out, and
-        `is_whole` becomes False."""
+        """Decode records, whose doc ids ascend and are above those in `live`, and append what they say to it;
+        damaged ones are reported and left out, and `is_whole` becomes False."""
         records = decode_records(doc_ids, values, self._scheme.config.keep_shingles)
         for index, error in records.errors:
             self.is_whole = False

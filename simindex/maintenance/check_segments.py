@@ -91,7 +91,7 @@ class _Seen:
 
     @property
     def strangers(self) -> np.ndarray:
-        """The doc ids that entries named and that are not known, ascending, each once."""
+        """The relative doc ids that entries named and that are not known, ascending, each once."""
         return distinct(np.concatenate(self._strangers))
 
     @property
@@ -100,7 +100,7 @@ class _Seen:
         return not (self.counts > 1).any() and len(self.strangers) == sum(map(len, self._strangers))
 
     def holds(self, doc_ids: np.ndarray) -> np.ndarray:
-        """Return for each of these doc ids, known or not, whether an entry named it."""
+        """Return for each of these relative doc ids, known or not, whether an entry named it."""
         indices = self._known.indices(doc_ids)
         found = indices >= 0
         found[found] = self.counts[indices[found]] > 0
@@ -133,8 +133,8 @@ class Agreement:
         self._of_sketches = [0] * self._tables.count
 
     def take(self, table: int, keys: np.ndarray, entries: np.ndarray) -> None:
-        """Count entries (relative doc ids) of a sorted table by document, and add them to the table's sum; of
-        keys and copies only those of live documents, and of the shingle table no sum."""
+        """Count entries (relative doc ids) of a sorted table by document, and add them to the table's sum: of
+        the key and copy tables only those of live documents, of the shingle table none."""
         if self._is_of_shingles(table):
             top = np.uint64(sample_top(self._scheme.config.containment))
             self._shingles.take(entries)
@@ -147,8 +147,8 @@ class Agreement:
         self._sum[table] = (self._sum[table] + self._sums.of(keys, entries)) % 2**64
 
     def end(self, table: int, *, is_whole: bool) -> None:
-        """Compare a sorted table, all of whose entries were taken, with the records. Nothing is compared
-        where some could not be read (`is_whole`); permutation and band tables are compared in `finish`."""
+        """Compare a sorted table, all of whose entries were taken, with the records; nothing unless
+        `is_whole`: all could be read. Permutation and band tables are compared in `finish`."""
         self._is_whole[table] = is_whole
         if is_whole and self._is_of_shingles(table):
             self._compare_samples(self._tables.name(table))
@@ -193,7 +193,8 @@ class Agreement:
 
     def take_sketches(self, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray) -> None:
         """Count a part of the sketch column, and add the entries that follow from it to the sums that the
-        band and permutation tables should have. All sorted tables must have been taken before."""
+        band and permutation tables should have; of each kind only for documents that its first table names.
+        All sorted tables must have been taken before."""
         self._seen[self._tables.count].take(doc_ids)
         for first, _, bit in self._kinds():
             has = self._seen[first].holds(doc_ids)
@@ -216,7 +217,7 @@ class Agreement:
 
     def finish(self, *, is_whole: bool) -> None:
         """Compare the sketch column with the records, and with the sums of the tables that could be read to
-        their ends; nothing where the column itself could not (`is_whole`)."""
+        their ends; nothing unless `is_whole`: the column itself could."""
         tables = self._tables
         seen = self._seen[tables.count]
         if not is_whole:
@@ -234,7 +235,8 @@ class Agreement:
         self._check_leaders(seen)
 
     def _look_for_strangers(self, seen: _Seen, name: str) -> None:
-        """Report doc ids that are named more than once, and ones that are not known."""
+        """Report doc ids that are named more than once, and, if all records and marks could be read, ones
+        that are not known."""
         if not seen.are_once:
             self._differ("expected a document once at most, found some twice", name, None)
         self._require_known(seen, name)
@@ -316,8 +318,9 @@ class SegmentCheck:
 
     def check_tables(self, documents: Documents, sums: Sum, advance: Callable[[int], None]) -> None:
         """Compare the segment's tables and sketch column with its records, and with tables written anew from
-        them; each disagreement is reported, and what `check_values` reports. `advance` gets the bytes read.
-        Of a segment of one value that is missing or damaged, only that is reported."""
+        them; each disagreement is reported, and what `check_values` reports. `sums` adds up the entries to be
+        compared; `advance` gets the bytes read. Of a segment of one value that is missing or damaged, only
+        that is reported."""
         self.check_values()
         stored = self._stored
         if not self._entry.chunked and stored.missing():
@@ -372,8 +375,8 @@ class SegmentCheck:
             )
 
     def differ(self, message: str, table: str, doc_ids: np.ndarray | None = None) -> None:
-        """Report a disagreement of a table, with the range of the relative doc ids concerned; of the whole
-        segment where there are none."""
+        """Report a disagreement of a table, by its name, with the range of the relative doc ids concerned; of
+        the whole segment where there are none."""
         if doc_ids is None or not len(doc_ids):
             self._report(message, table)
             return

@@ -104,8 +104,9 @@ def open_proven(
 
 
 def _is_whole(env: lmdb.Environment, path: str, file: int, data: str) -> bool:
-    """Return whether the data file is as long as its pages in use need, for reading past its end would kill
-    the process. Raises CorruptIndexError where it was cut short; False: another file took its place."""
+    """Return True for a data file that is empty or as long as its pages in use need, False where another file
+    took its place. Raises CorruptIndexError where it was cut short: reading past its end would kill the
+    process."""
     # A file may end before its last page where that page is free, taken and given back in one commit,
     # until the writer lengthens it: so it is looked at again, and at last walked through for pages in
     # use.
@@ -139,8 +140,9 @@ def prove_meta_pages(file: int, path: str) -> None:
 
 
 def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
-    """Prove the pages that opening will touch, before LMDB follows a tree. Raises CorruptIndexError; returns
-    where nothing was ever committed, or the databases are another program's."""
+    """Prove the pages that opening will touch, before LMDB follows a tree: all of "meta" and "segments", the
+    root of the records, and the branch pages of the others. Raises CorruptIndexError; proves no database
+    where nothing was ever committed, or they are another program's."""
     for _ in range(_ATTEMPTS):
         # While a state has readers, its pages are not used again.
         with env.begin() as txn:
@@ -174,7 +176,7 @@ def _prove(file: PageFile, path: str) -> None:
 
 def prove_records(base: int, num_pages: int, page_bytes: int, record: bytes, path: str) -> None:
     """Prove the branch pages of the tree of the records in the map that begins at address `base`; `record`:
-    what LMDB keeps of that tree. Raises CorruptIndexError."""
+    the bytes that LMDB keeps of that tree. Raises CorruptIndexError."""
     tree = DatabaseRecord.of(record)
     if tree is None:
         damage = Finding("expected the record of a database, found damage", RECORDS)
@@ -197,7 +199,8 @@ def _damaged(path: str, finding: Finding) -> CorruptIndexError:
 
 
 def is_unfinished(path: str) -> bool:
-    """Return whether there is a data file whose making was cut off before its first commit was durable."""
+    """Return whether the newest data file of an index is one whose making was cut off before its first commit
+    was durable; False for an empty one, or where there is none."""
     # LMDB syncs its two meta pages with that commit: a power cut before may leave any part of them.
     data = data_file(path)
     if os.path.exists(os.path.join(path, HEADER_FILE)) or not os.path.exists(data):

@@ -293,14 +293,14 @@ class ReadTransaction(Call):
         return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
     def tree(self, database: str) -> tuple[int, int, int, int, int]:
-        """Return where the kernel finds a database: address of the map, its pages, their bytes; root and
-        depth. Of equal states in one map generation they are equal."""
+        """Return where the kernel finds a database: address of the map, number of its pages, bytes of a page;
+        page of the root, depth. Of equal states in one map generation they are equal."""
         num_pages, tree = self._tree(database)
         return self._pages.base, num_pages, self._pages.page_bytes, tree.root, tree.depth
 
     def values(self, database: str, first: bytes, count: int) -> FoundValues | None:
-        """Return where the values of the first `count` keys from `first` on lie, all of its length; ``None``
-        where there are fewer. Large values are not read."""
+        """Return where the values of the first `count` keys from `first` on lie, which must be as long as
+        `first`; ``None`` where there are fewer. Large values are not read."""
         num_pages, tree = self._tree(database)
         return self._pages.values(tree, first, count, num_pages)
 
@@ -323,7 +323,7 @@ class ReadTransaction(Call):
                 yield int(found.addresses[0]), int(found.lengths[0])
 
     def mapped_file(self) -> MappedFile | None:
-        """Return the file behind the map; ``None`` where another one has taken its path."""
+        """Return the file behind the map; ``None`` where its path leads to another one, or to none."""
         return self._pages.mapped
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:

@@ -87,7 +87,7 @@ def _newest(names: Iterable[str]) -> str:
 
 
 def is_older(data: str) -> bool:
-    """Return whether a data file of a higher number lies in the folder of this one, which may be gone."""
+    """Return whether a data file of a higher number lies beside this one, which itself may be gone."""
     folder, name = os.path.split(data)
     return number_of(os.path.basename(data_file(folder))) > number_of(name)
 
@@ -170,8 +170,10 @@ def permissions_of_all(paths: Iterable[str]) -> int | None:
 
 
 def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:
-    """Check what lies at the path, with the errors of `simindex.open`; where modes "a" and "x" may make an
-    index, make its folder, if missing with bits that suit `permissions`."""
+    """Require at the path what a mode needs: an index for "r" and "r+" (else FileNotFoundError), nothing or
+    an empty folder for "x" (FileExistsError), either for "a"; anything else is a FormatError, an index that
+    has lost its data file a CorruptIndexError. "a" and "x" make a missing folder, with bits that suit
+    `permissions`."""
     require_word("mode", mode, get_args(Mode))
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")
@@ -267,8 +269,8 @@ def keep_header(path: str, header: bytes) -> None:
 
 
 def open_plain(file: Path, permissions: int | None) -> int:
-    """Open a file, not a link, for reading and writing, and return its descriptor; a missing one is made,
-    with `permissions` (``None``: 0o644 less the umask)."""
+    """Open a file for reading and writing, and return its descriptor; a missing one is made, with
+    `permissions` (``None``: 0o644 less the umask). Raises OSError for a link."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         return os.open(file, flags)

@@ -287,7 +287,8 @@ def _opened(env: lmdb.Environment) -> dict[str, Any]:
 
 def open_databases(env: lmdb.Environment, txn: lmdb.Transaction | None, *, create: bool) -> dict[str, Any]:
     """Open all databases and return their handles by name, that of LMDB's own tree as MAIN; missing ones are
-    made if `create`, else lmdb.NotFoundError is raised."""
+    made if `create`, else lmdb.NotFoundError is raised. `txn`: a write transaction, or ``None`` for one of
+    py-lmdb's own."""
     named: dict[str, Any] = {name: env.open_db(name.encode(), txn=txn, create=create) for name in DATABASES}
     return {MAIN: env.open_db(txn=txn), **named}
 

@@ -192,8 +192,8 @@ def meta_of(content: bytes) -> Meta | None:
 
 
 def metas_of(octets: np.ndarray) -> tuple[int, list[Meta | None]]:
-    """Return the bytes of a page, and what meta pages 0 and 1 say, ``None`` for one that is damaged.
-    `octets`: the beginning of a file, or all of it."""
+    """Return the bytes of a page (the system's where both meta pages are damaged), and what meta pages 0 and
+    1 say, ``None`` for a damaged one. `octets`: the beginning of a file, or all of it."""
     sizes = _PAGE_SIZES
     first = meta_of(octets[:META_BYTES].tobytes())
     if first is not None and first.free.pad in sizes:
@@ -211,7 +211,8 @@ def read_nodes(
     file: PageFile, pages: np.ndarray, *, are_leaves: bool, integer_keys: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes (dtype `NODE`, page after page) of those pages that are sound, and bool for each page,
-    whether it is. `pages`: numbers of leaf pages (`are_leaves`), or of branch pages."""
+    whether it is. `pages`: numbers of leaf pages (`are_leaves`), or of branch pages; `integer_keys`: of the
+    free list."""
     pages = np.ascontiguousarray(pages, dtype=np.int64)
     nodes = np.empty(len(pages) * (file.page_bytes // 12 + 1), dtype=NODE)
     is_sound = np.empty(len(pages), dtype=bool)
@@ -245,8 +246,8 @@ def _mapped(path: str, data: str = "") -> np.ndarray:
 
 
 def read_pages(path: str, data: str = "") -> PageFile:
-    """Map the data file of an index, or `data`, in its newest state. Raises CorruptIndexError where it is
-    empty, or no meta page is left."""
+    """Map the newest data file of an index, or the one at `data`, in its newest state. Raises
+    CorruptIndexError where it is empty, or no meta page is left."""
     octets = _mapped(path, data)
     if not len(octets):
         raise CorruptIndexError(f"{path}: {DATA_FILE} is empty; restore a backup", path=path)
@@ -272,8 +273,8 @@ def pages_of(octets: np.ndarray, transaction: int | None = None) -> PageFile | N
 
 
 def bare_pages(path: str) -> PageFile | None:
-    """Map a data file as if its trees were empty, for a look at each page by itself; ``None`` where it is too
-    short to have any page but meta pages."""
+    """Map the newest data file of an index as if its trees were empty, for a look at each page by itself;
+    ``None`` where it is too short to have any page but meta pages."""
     octets = _mapped(path)
     if len(octets) < mmap.PAGESIZE * (META_PAGES + 1):
         return None
@@ -417,8 +418,8 @@ class MappedFile:
         _kernel.let_go(*self.mapping, address, length)
 
     def bring(self, addresses: np.ndarray, lengths: np.ndarray) -> int:
-        """Read the values at these addresses of the map into memory, as far as they are missing there, in
-        order of addresses; returns the bytes of those that were."""
+        """Read those values at these addresses into memory of which a page is missing there, in order of
+        addresses; returns how many bytes they have. Addresses outside of the map are passed over."""
         base, num_bytes, descriptor = self.mapping
         wanted = sorted(zip(addresses.tolist(), lengths.tolist(), strict=True))
         missing = [
@@ -471,8 +472,9 @@ class PageMap:
         return cls(base, page_bytes)
 
     def values(self, tree: DatabaseRecord, first: bytes, count: int, num_pages: int) -> FoundValues | None:
-        """Return where the values of the first `count` keys from `first` on lie, all of its length, in a
-        tree; ``None`` where there are fewer. Values in leaf pages are copied, large ones not read."""
+        """Return where the values of the first `count` keys of a tree from `first` on lie, which must be as
+        long as `first`; ``None`` where there are fewer. Values in leaf pages are copied, large ones not
+        read."""
         keys = np.empty((count, len(first)), dtype=np.uint8)
         addresses, lengths = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.int64)
         are_large = np.empty(count, dtype=bool)

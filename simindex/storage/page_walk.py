@@ -90,8 +90,8 @@ def wrong_fields(octets: np.ndarray, page_bytes: int, metas: list[Meta | None]) 
 
 
 def wrong_numbers(file: PageFile) -> list[Finding]:
-    """Return what contradicts the numbers of commits in the meta pages; none where one of the two is lost.
-    Another look shows what is damage, and what a commit under way has brought about."""
+    """Return a finding, or none, for what contradicts the numbers of commits in the meta pages; none where
+    one of the two is lost. What a second look does not find again was a commit under way, not damage."""
     found: list[Finding] = []
     for _ in range(_LOOKS):
         metas = metas_of(file.octets)[1]
@@ -111,7 +111,7 @@ def wrong_numbers(file: PageFile) -> list[Finding]:
 
 def wrong_last_page(file: PageFile, records: Iterable[DatabaseRecord]) -> Iterator[Finding]:
     """Yield a finding where the number of the last page is too small for the pages in use and free, for a
-    commit takes new pages behind it. `records`: of all databases."""
+    commit takes new pages behind it; none where the file ends with that page. `records`: of all databases."""
     # Every page up to it is in use once or free. They are counted where the file is longer alone: no
     # file is shorter than its last pages in use, and one that a commit has made longer stays so.
     if file.num_pages <= file.meta.last_page + 1:
@@ -252,8 +252,8 @@ class Usage:
         self._free = np.zeros(num_pages, dtype=bool)
 
     def take(self, pages: np.ndarray) -> np.ndarray:
-        """Count pages of a tree as used; returns for each whether it lies in the file and was not taken
-        before, here or earlier."""
+        """Count pages of a tree as used; returns for each whether it lies in the file behind the meta pages
+        and was not taken before, here or earlier."""
         is_there = (pages >= META_PAGES) & (pages < self._num_stored)
         is_taken: np.ndarray = self._trees[np.where(is_there, pages, 0)] == 0
         np.add.at(self._trees, pages[is_there], 1)
@@ -270,7 +270,7 @@ class Usage:
         np.subtract.at(self._changes, firsts + counts, 1)
 
     def free(self, pages: np.ndarray) -> bool:
-        """Count pages as free; returns whether all exist and none was free before."""
+        """Count pages as free; returns whether all exist behind the meta pages, and each was counted once."""
         is_there = (pages >= META_PAGES) & (pages < self.num_pages)
         found = pages[is_there]
         are_new = bool(is_there.all()) and not self._free[found].any() and len(distinct(found)) == len(found)
@@ -527,7 +527,8 @@ def _take_values(file: PageFile, big: np.ndarray, usage: Usage) -> tuple[np.ndar
 
 def records_of(main: Tree, values: Iterable[tuple[bytes, memoryview]]) -> dict[str, DatabaseRecord]:
     """Return the records of the databases by name, from the (key, value) of the tree MAIN; an unknown,
-    damaged or missing one is left out, and added to the findings of `main`."""
+    damaged or missing one is left out, and added to the findings of `main` (a missing one only where it has
+    no others)."""
     found: dict[str, DatabaseRecord] = {}
     for key, value in values:
         if key == HEAD_KEY:

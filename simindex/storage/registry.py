@@ -87,7 +87,8 @@ class Registry:
             self.lock.release()
 
     def _forget(self) -> None:
-        """In the child: end no transaction of the parent's, and let go of its writer's locks."""
+        """In the child: move the parent's environments to `inherited`, drop their pins without ending its
+        transactions, forget its calls, and let go of its writer's locks."""
         self.lock = threading.Lock()
         for environment in list(self.environments.values()):
             self.inherited.append((environment, not calls.of(environment)))

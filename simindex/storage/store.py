@@ -186,7 +186,8 @@ class Store:
 
     def _environment_of(self, data: str) -> Environment:
         """Return the environment of a data file with this handle in it: one that this process has open, or a
-        new one. A writer that opens one removes older data files."""
+        new one. A writer that opens one removes older data files. Raises IndexLockedError for a writer where
+        this process has the file open read-only, SimIndexError where a call goes on in an ended one."""
         with registry.lock:
             if os.path.exists(data):
                 identity = identity_of(data)
@@ -350,7 +351,8 @@ class Store:
 
     def reading(self, *, buffers: bool = True) -> ReadTransaction:
         """Return a read transaction for a ``with`` block: of views of the map, or with `buffers` false of
-        copies, which is cheaper for many small values."""
+        copies, which is cheaper for many small values (but a pinned one, or the first in a file, may be of
+        views all the same)."""
         return ReadTransaction(self._begin_read, self.path, buffers)
 
     def refresh(self) -> None:
@@ -361,7 +363,7 @@ class Store:
 
     def _begin_read(self, call: ReadTransaction, buffers: bool) -> lmdb.Transaction:
         """Begin a call, and return its transaction: the pinned one, or one of the newest data file; a new one
-        is pinned if the handle pins."""
+        is pinned if the handle pins. Raises SimIndexError after six attempts in vain."""
         for attempt in range(6):
             pins = self._pins  # before the rest, for another thread may close or refresh meanwhile
             environment = self._environment
@@ -539,8 +541,8 @@ class Store:
             self._is_short = is_short
 
     def _put_back(self, at: int, older: bytes) -> None:
-        """Write a meta page back as it was before a commit that failed, where that changed it;
-        errors are passed over."""
+        """Write the meta page at the offset `at` back as it was before a commit that failed, where that
+        changed it; errors are passed over."""
         # Where that write fails, LMDB puts back the number alone, beside the roots of the commit
         # that failed (`mdb_env_write_meta`). Nothing tells these bytes from a stored commit whose
         # number was damaged.
@@ -600,7 +602,7 @@ class Store:
                     return [environment.ids_from + number for number, _ in snapshots(environment.env)]
 
     def figures(self, txn: ReadTransaction) -> dict[str, int]:
-        """Return sizes in bytes: `file_bytes`, `used_bytes` (pages in use), and of each database by name."""
+        """Return sizes in bytes: `file_bytes`, each database's by name, and as `used_bytes` their sum."""
         sizes, mapped = txn.sizes(), txn.mapped_file()
         file_bytes = os.stat(self.data).st_size if mapped is None else mapped.length()
         return {"file_bytes": file_bytes, "used_bytes": sum(sizes.values()), **sizes}
