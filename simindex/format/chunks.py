@@ -68,8 +68,8 @@ _FIRST = np.uint64(64) - _TURN
 
 
 def chunk_seed(key: bytes) -> int:
-    """Return what the block seals of a chunk are seeded with, a hash of its database key below 2^63, so that
-    they bind content to place."""
+    """Return the seed of a chunk's block seals: a hash, below 2^63, of its database key, so that they bind
+    content to place."""
     return _kernel.xxh64(key, SEAL_SEEDS["segments"]) & (2**63 - 1)
 
 
@@ -179,8 +179,8 @@ def read_whole_segment(
 
 
 def seals_of(column: Column, count: int, value: bytes | memoryview) -> bytes:
-    """Return the stored seals of the blocks of a chunk of `count` entries, joined; together they cover the
-    whole chunk."""
+    """Return the stored seals of the blocks of a chunk of `count` entries, joined; the caller has checked its
+    length."""
     if not column.page_bytes:
         return bytes(value[len(value) - SEAL_BYTES * column.blocks(count) :])
     return bytes(np.frombuffer(value, dtype=np.uint8)[_seal_places(column, count)])

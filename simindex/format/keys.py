@@ -133,7 +133,7 @@ segment_prefix = doc_id_key
 
 
 def whole_segment_key(segment: int) -> bytes:
-    """Return the database key of a segment that is one value."""
+    """Return the database key of a segment that is one value: of table WHOLE_SEGMENT, chunk 0."""
     return _SEGMENT_KEY.pack(segment, WHOLE_SEGMENT, 0)
 
 

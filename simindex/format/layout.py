@@ -92,9 +92,9 @@ _ROOM_LEFT = 16
 
 @lru_cache(maxsize=64)
 def page_shape(widths: tuple[int, int, int]) -> tuple[int, int]:
-    """Return the rows of a page, and its bytes: 4,096, or two or four times as many where rows are so long
-    that they would leave a good part of it empty. One of the shingle table has as many rows as those of the
-    other sorted tables, and is shorter.
+    """Return the rows of a page, and its bytes, for `widths` as in `Column`: 4,096, or two or four times as
+    many where rows are so long that they would leave a good part of it empty. One of the shingle table has as
+    many rows as those of the other sorted tables, and is shorter.
 
     >>> page_shape((8, 0, 4)), page_shape((128, 8, 4)), page_shape((1024, 8, 4)), page_shape((8, 0, 0))
     ((339, 4096), (29, 4096), (15, 16384), (339, 2736))
@@ -182,8 +182,8 @@ class Chunks:
         return cls(firsts, table, at, sizes, int(blocks.sum()), offsets, counts, blocks, page)
 
     def rows(self, bases: np.ndarray, seeds: np.ndarray, checked: int) -> np.ndarray:
-        """Return CHUNK_ROWs of all chunks: `bases`, uint64, are their addresses, `seeds` those of their
-        seals; `checked` is the address of a byte for each block."""
+        """Return CHUNK_ROWs of all chunks. `bases`, uint64: their addresses; `seeds`: `chunk_seed` of each;
+        `checked`: the address of the kernel's notes of checked blocks, a byte each."""
         rows = np.zeros(len(bases), dtype=CHUNK_ROW)
         rows["keys"] = bases
         for name, offsets in zip(("fingerprints", "doc_ids", "seals"), self._offsets, strict=True):
@@ -395,8 +395,8 @@ class Geometry:
         return self._for_each(entry.counts)
 
     def counted(self, entry: SegmentEntry, counts: Sequence[int], num_sketches: int) -> SegmentEntry:
-        """Return `entry` with other counts: `counts` has the entries of each sorted table (of the band tables
-        and of the permutation tables the first is taken for all)."""
+        """Return `entry` with other counts, all else as it was, its `filters` too: `counts` has the entries
+        of each sorted table (of the band tables and of the permutation tables the first is taken for all)."""
         return entry._replace(
             num_keys=counts[KEY_TABLE],
             num_copies=counts[COPY_TABLE],
@@ -505,8 +505,8 @@ class Geometry:
         return int((-(-(sizes + _kernel.PAGE_HEAD) // _kernel.PAGE_BYTES)).sum()) * _kernel.PAGE_BYTES
 
     def fits_one_value(self, entry: SegmentEntry) -> bool:
-        """Return whether a segment of these counts is stored as one value; sketches outlive keys, so any
-        table may be the longest."""
+        """Return whether a segment of these counts is stored as one value: its bytes, its sketches and each
+        table are no more than a chunk holds. Sketches outlive keys, so any table may be the longest."""
         return (
             self.segment_bytes(entry) <= self.layout.chunk_bytes
             and max(entry.counts) <= self.entries_per_chunk

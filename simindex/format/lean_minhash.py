@@ -19,12 +19,12 @@ _SCHEMES = {"affine32": (1, "I"), "affine64": (2, "Q")}
 
 
 def sha1_hash32(data: bytes) -> int:
-    """Return the first 4 bytes of the SHA-1 of a value, as an int of 32 bits."""
+    """Return the first 4 bytes of the SHA-1 of a value, as a little-endian int."""
     return int.from_bytes(sha1(data).digest()[:4], "little")
 
 
 def sha1_hash64(data: bytes) -> int:
-    """Return the first 8 bytes of the SHA-1 of a value, as an int of 64 bits."""
+    """Return the first 8 bytes of the SHA-1 of a value, as a little-endian int."""
     return int.from_bytes(sha1(data).digest()[:8], "little")
 
 
@@ -44,8 +44,8 @@ def lean_bytes(seed: int, scheme: str, hashvalues: np.ndarray, byteorder: str = 
 
 
 def read_lean(data: bytes | bytearray | memoryview, byteorder: str = "@") -> tuple[int, str, list[int]]:
-    """Return (seed, scheme, values) of bytes that `lean_bytes` or datasketch wrote; more bytes may follow.
-    Raises ValueError for an unknown scheme or too few bytes."""
+    """Return (seed, scheme, values) of bytes that `lean_bytes` or datasketch wrote, "legacy" where they name
+    no scheme; more bytes may follow. Raises ValueError for an unknown scheme or too few bytes."""
     head, scheme, letter = f"{byteorder}qi", "legacy", "I"
     try:
         seed, count = struct.unpack_from(head, data)

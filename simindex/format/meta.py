@@ -335,7 +335,8 @@ def done_key(turn: int) -> bytes:
 
 
 def turn_of(key: bytes) -> int:
-    """Return the turn in the database key of a note. Raises CorruptIndexError where it has not 8 bytes."""
+    """Return the turn in the database key of a note. Raises CorruptIndexError for a turn of other than 8
+    bytes."""
     turn = int.from_bytes(key[len(DONE_PREFIX) :], "big")
     if len(key) != len(DONE_PREFIX) + 8:
         raise damaged(f"note {key!r:.60}: expected a turn of 8 bytes, found {turn}", key=key)
@@ -359,12 +360,13 @@ def encode_done(turn: int, call: bytes, answer: Any) -> bytes:
 
 
 def call_of(key: bytes, value: bytes | memoryview) -> tuple[bytes, memoryview]:
-    """Return the id of the call in a note, and the answer still packed. Raises CorruptIndexError."""
+    """Return the id of the call in a note, and the answer still packed. Raises CorruptIndexError for a broken
+    seal, or a key without a turn of 8 bytes."""
     found = memoryview(unseal("meta", key, value, f"note {turn_of(key)}"))
     return bytes(found[:CALL_BYTES]), found[CALL_BYTES:]
 
 
 def decode_done(key: bytes, value: bytes | memoryview) -> tuple[bytes, Any]:
-    """Return the id of the call in a note, and the answer. Raises CorruptIndexError for a broken seal."""
+    """Return the id of the call in a note, and the answer unpacked; errors as of `call_of`."""
     call, packed = call_of(key, value)
     return call, unpack(packed)

@@ -147,8 +147,9 @@ FoundRecord = tuple[StoredRecord, int, int, int]
 
 
 def decode_found(found: bytes | FoundRecord) -> FoundRecord:
-    """Return the found document with its record decoded; one that is decoded already is returned as it is.
-    Bytes are what the kernel's `find_records` copied, its seal checked there."""
+    """Return (record, query, agreeing rows, distance) of a found document; one that is decoded already as it
+    is. Bytes are what the kernel's `find_records` copied, its seal checked there. Raises CorruptIndexError
+    where they hold no record."""
     if not isinstance(found, bytes):
         return found
     query, agree, distance, doc_id = _FOUND.unpack_from(found)
@@ -442,8 +443,8 @@ def encode_run(run: Run) -> bytes:
 
 
 def decode_run(key: bytes, value: bytes | memoryview, next_doc_id: int) -> Run:
-    """Return the run of a database entry. Raises CorruptIndexError for a broken seal, an empty run, or one
-    that ends beyond `next_doc_id`."""
+    """Return the run of a database entry. Raises CorruptIndexError for a broken seal, a key or value of
+    another length, a time after the year 9999, an empty run, or one that ends beyond `next_doc_id`."""
     content = unseal("ages", key, value, f"run of ages {key.hex():.80}")
     time, first = int.from_bytes(key[:_TIME_BYTES], "big"), int.from_bytes(key[_TIME_BYTES:], "big")
     run = Run(time, first, int.from_bytes(content, "little"))

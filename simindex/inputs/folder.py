@@ -24,12 +24,13 @@ class Selection:
     leave_out: str | None = None  # the real path of a folder to pass over
 
     def files(self, folder: str, tally: Tally | None = None) -> Iterator[str | BadFileError]:
-        """Yield the path of each regular file of a folder and the folders in it, by name, and a BadFileError
-        in place of a folder that cannot be read.
+        """Yield the path of each regular file of a folder and the folders in it, each folder's files and
+        folders together in the order of their names, and a BadFileError in place of a folder that cannot be
+        read.
 
-        A link to a file counts as the file; a link to a folder is not followed, so there are no loops.
-        `tally` counts these, and what is hidden. Folders inside that are an index, and `leave_out`, are left
-        out."""
+        A link to a file counts as the file, and so does one that leads nowhere; a link to a folder is not
+        followed, so there are no loops. Left out are these and what is hidden, which `tally` counts, and
+        folders inside that are an index, or `leave_out`."""
         tally = tally or Tally()
         ahead = [(folder, True)]
         while ahead:
@@ -58,7 +59,8 @@ class Selection:
                     ahead.append((entry.path, False))
 
     def total_bytes(self, folder: str) -> int:
-        """Return the bytes of all files of a folder that `files` yields. Looks at every one."""
+        """Return the bytes of all files of a folder that `files` yields, 0 of what cannot be read. Looks at
+        every one."""
         return sum(_num_bytes(file) for file in self.files(folder) if not isinstance(file, BadFileError))
 
 

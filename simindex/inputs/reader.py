@@ -147,8 +147,8 @@ class Inputs:
         return self._heads[0] if self._heads else None
 
     def columns_of(self, input_index: int, extent: Extent | None) -> Iterator[Columns]:
-        """Yield the rows of the place-th input, or of some of its plain lines, as `columns` does; `tally`
-        goes on."""
+        """Yield the rows of the input of this index in `paths`, or of an extent of its plain lines, as
+        `columns` does; `tally` goes on."""
         yield from self._sound(self._part(input_index, extent))
 
     def passing_over(self, on_bad_row: OnBadRow | None) -> Inputs:
@@ -168,8 +168,8 @@ class Inputs:
         return vars(self) | {"on_bad_row": on_bad_row, "_source": None, "_tally": Tally()}
 
     def lines_of(self, input_index: int, extent: Extent | None, size: int) -> Iterator[bytes]:
-        """Yield the lines of an input with `has_lines`, about `size` bytes at a time, or those of an extent
-        of one with `has_plain_lines`; they were read as rows before. The last line may have no end."""
+        """Yield the lines of an input with `has_lines`, joined, about `size` bytes at a time, or those of an
+        extent of one with `has_plain_lines`; they were read as rows before. The last line may have no end."""
         with self._part(input_index, extent).lines() as lines:
             yield from sound(lines.pieces(size))
 

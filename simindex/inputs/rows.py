@@ -173,7 +173,8 @@ class Fields:
         self, name: str, numbers: Sequence[int], rows: Sequence[Any]
     ) -> tuple[list[Any], list[Any], list[Any] | None] | None:
         """Return (keys, documents, metadata or ``None``) of rows that all have the usual form, by a quick
-        way; ``None`` where a row may not have it: then `row` reads each by itself."""
+        way; ``None`` where a row may not have it: then `row` reads each by itself. It is: a text, flat
+        metadata if any is kept, and keys all short strings, all integers, or all made of path and line."""
         if self.keys_only or self.fingerprint is not None or set(map(type, rows)) != {dict}:
             return None
         keys: list[Any] = [row.get(self.id) for row in rows]
@@ -274,7 +275,7 @@ class Fields:
 
 
 def _has_large(metadata: Iterable[Any]) -> bool:
-    """Whether flat metadata has an integer that may not be of 64 bits."""
+    """Whether any of these flat metadata is, or has, an integer of 64 bits or more, without its sign."""
     values = chain.from_iterable(each.values() if type(each) is dict else (each,) for each in metadata)
     return max([value.bit_length() for value in values if type(value) is int], default=0) > 63
 

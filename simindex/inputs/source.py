@@ -190,7 +190,7 @@ class Source:
                 self.bytes_read = stream.position()
 
     def inner(self, path: str) -> Source:
-        """Return a file of this folder as an input that is read in the same way."""
+        """Return a file of this folder as an input of its own, with the same limits, tally and head."""
         return Source(path, self.limits, self.tally, heads=self._heads)
 
     def take_head(self, content: Any) -> None:
@@ -202,8 +202,9 @@ class Source:
     def whole(self) -> bytes:
         """Return the content of the whole file, decompressed and without a byte order mark.
 
-        Raises NoTextError where it begins like a packed file or has a zero byte in its first 256 KiB, and
-        InputError where it is over the limit on a row or cannot be read. Other bytes may not be UTF-8.
+        Raises NoTextError where it begins like a packed file or has a zero byte in its first 256 KiB,
+        InputError where it is over the limit on a row or cannot be read, and OSError where it cannot be
+        opened. Other bytes may not be UTF-8.
         """
         with self.lines() as lines:
             try:
@@ -244,7 +245,7 @@ class Source:
         raise NoTextError(self.name, f"expected text, found {found}")
 
     def wrong_bytes(self) -> str:
-        """Return why bytes are no text: an error's reason."""
+        """Return the reason of an error for bytes that are not UTF-8."""
         return "expected UTF-8, found other bytes; iconv makes UTF-8 of another encoding, -f latin1 -t utf-8"
 
 

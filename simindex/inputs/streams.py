@@ -44,7 +44,7 @@ def require_unpacker(path: str) -> Any:
 
 
 def standard_input() -> BinaryIO:
-    """Return the bytes of standard input."""
+    """Return standard input as a file of bytes."""
     return sys.stdin.buffer
 
 

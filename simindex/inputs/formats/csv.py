@@ -22,11 +22,11 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source,
 
 def read(source: Source, fields: Fields, delimiter: str | None = None) -> Iterator[Found]:
     """Yield (number of the line in which it ends, `Cells`, values by column) of each row of a source of CSV,
-    or (number, ``None``, BadRowError) of what is none. Empty lines are left out. Without a delimiter the
-    header says it; see `delimiter_of`.
+    or (number, ``None``, BadRowError) of what is none. Empty lines are left out; an empty cell of the key
+    column is ``None``. Without a delimiter the header says it; see `delimiter_of`.
 
-    Raises BadRowError where the header cannot be parsed, and InputError where it is not UTF-8 or a column is
-    missing, or twice there.
+    Raises BadRowError where the header cannot be parsed, and InputError where it is not UTF-8, or a column
+    that is needed is missing, or twice there.
     """
     parser = _parser()
     with source.lines() as lines:
@@ -97,7 +97,7 @@ def _is_utf8(cell: str) -> bool:
 
 
 def _parser() -> Any:
-    """Return a copy of the csv module's parser without its limit on cells, 128 KiB for the whole process: a
+    """Return a new copy of the module ``_csv`` without its limit on cells, 128 KiB for the whole process: a
     part of the extension module's state, of which each loading makes a new one (PEP 489)."""
     spec = cast("Any", importlib.util.find_spec("_csv"))
     parser: Any = importlib.util.module_from_spec(spec)

@@ -16,7 +16,7 @@ _REMEDY = "--format jsonl takes an object a line, --format text the file as one 
 def read(source: Source, _fields: Fields) -> Iterator[Found]:
     """Yield (number from 1, object, object) of each row of a file with an array of objects, or one object; or
     (number, ``None``, BadRowError) of what is no object. Raises BadRowError where the file is no JSON,
-    InputError where it is neither an array nor an object."""
+    InputError where it is neither an array nor an object, and as `Source.whole`."""
     import orjson
 
     content = source.whole()
@@ -54,7 +54,8 @@ def loads(content: bytes) -> Any:
     """Return the value of JSON. Raises orjson.JSONDecodeError.
 
     orjson makes floats of integers over 64 bits, and refuses halves of characters, which outputs of simindex
-    may have, and NaN and Infinity, which Python writes; the json module takes five times as long.
+    may have, and NaN and Infinity, which Python writes: these are read by the json module, which takes five
+    times as long.
     """
     import orjson
 

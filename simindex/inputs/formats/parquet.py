@@ -24,10 +24,10 @@ _BUFFER_BYTES = 1 << 20
 
 
 def read(source: Source, fields: Fields) -> Iterator[Found]:
-    """Yield (number from 1, `BatchRow`, values by column) of each row of a Parquet file, or (number,
+    """Yield (number from 1, `BatchRow`, values by wanted column) of each row of a Parquet file, or (number,
     ``None``, BadRowError) of one with a cell over the limit or a text that is not UTF-8. Raises InputError
-    where a column is missing, or twice there, or the file cannot be read on; of a remote file
-    UnreachableError."""
+    where a column that is needed is missing, or twice there, or the file cannot be read on; of a remote file
+    that is an UnreachableError."""
     from pyarrow import parquet
 
     number = 0
@@ -79,7 +79,8 @@ def _no_rows(schema: Any) -> Any:
 
 
 def _rows_a_time(group: Any) -> int:
-    """Return how many rows of a row group to take at a time: 1,000, or fewer that fill a part on average."""
+    """Return how many rows of a row group to take at a time: 1,000, or as many fewer, 1 at least, as have
+    PART_BYTES on average."""
     return int(max(1, min(_ROWS_A_TIME, PART_BYTES * group.num_rows // max(group.total_byte_size, 1))))
 
 

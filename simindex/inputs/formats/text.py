@@ -14,7 +14,7 @@ from simindex.inputs.source import Columns, Limits, Source
 
 
 def read(source: Source, _fields: Fields) -> Iterator[Columns]:
-    """Yield the one row of a text file."""
+    """Yield the one row of a text file, its key the path. Raises as `Source.whole`."""
     yield Columns([source.name], [0], [source.key], [text_of(source)], [None])
 
 
@@ -33,8 +33,9 @@ def text_of(source: Source) -> str:
 
 
 def read_text(path: str, limits: Limits | None = None) -> str:
-    """Return the text of a file, or of standard input for "-"; see `text_of`. Raises InputError where it is
-    packed or binary."""
+    """Return the text of a file, decompressed by its suffix, or of standard input for "-"; see `text_of`.
+    Raises InputError where it is packed otherwise, binary, or over the limit, OSError where it cannot be
+    opened."""
     try:
         return text_of(Source(path, limits))
     except NoTextError as exc:  # no other can be read in its place

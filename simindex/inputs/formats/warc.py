@@ -98,8 +98,8 @@ def _require_whole(record: Any) -> None:
 
 
 def _page(source: Source, number: int, record: Any) -> dict[str, Any] | BadRowError | None:
-    """Return the fields of a page; ``None`` where a record is no page, or one without text, and a BadRowError
-    for a page that is over the limit or cannot be unpacked or read."""
+    """Return a page's "id" (its URL), "text", "date" and "content_type"; ``None`` where a record is no page,
+    or one without text, and a BadRowError for a page that is over the limit or cannot be unpacked or read."""
     head, http = record.rec_headers, record.http_headers
     url = head.get_header("WARC-Target-URI")
     is_text = record.rec_type == "conversion"
@@ -130,7 +130,8 @@ def _page(source: Source, number: int, record: Any) -> dict[str, Any] | BadRowEr
 
 
 def _content(record: Any, size: int) -> bytes:
-    """Return the first `size` bytes of a page, unpacked; no coding holds more."""
+    """Return the first `size` bytes of a page, unpacked by each of its codings, of which none unpacks more
+    than that."""
     from warcio.bufferedreaders import ChunkedDataReader
 
     http = record.http_headers
@@ -151,7 +152,8 @@ def _pieces(stream: Any) -> Iterator[bytes]:
 
 
 def _values(headers: Any, name: str) -> list[str]:
-    """Return the values of a header that lists them, in order; without such a header one empty value."""
+    """Return the values of a header that lists them, in order; without such a header one empty value. `name`
+    is in lower case."""
     lists = [value for header, value in headers.headers if header.lower() == name]
     return [value.strip() for value in ",".join(lists).split(",")]
 
@@ -181,8 +183,8 @@ class _Guarded:
         self._file = file
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes. Raises ValueError where they are too many, or the file ends too early: of an
-        EOFError warcio thinks that all is well."""
+        """Return the next bytes. Raises ValueError where they are more than `left`, or the file ends too
+        early: of an EOFError warcio thinks that all is well."""
         try:
             found: bytes = self._file.read1(size)  # read() would lose what comes before a tear
         except EOFError as exc:

@@ -56,8 +56,9 @@ _XML_ENCODING = re.compile(r"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"'>]+)")
 def unpack(content: bytes, coding: str, size: int) -> bytes:
     """Return content unpacked by one coding of HTTP, at most `size` bytes of it.
 
-    What is cut off is unpacked as far as it goes. A label that is no coding, as "utf-8", changes nothing, nor
-    does one of a page that a crawler has stored unpacked. Raises ValueError where such content is no text.
+    What is cut off is unpacked as far as it goes. Content that cannot be unpacked, since `coding` is none, as
+    "utf-8", or a crawler has stored the page unpacked, is returned as it is, all of it. Raises ValueError
+    where it has binary bytes.
     """
     name = coding.lower().removeprefix("x-")
     if name in ("", "identity"):
