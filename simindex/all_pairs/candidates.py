@@ -49,8 +49,9 @@ def indices_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def verified(
     source: Tables, plan: PairPlan, bands: int, edges: Iterator[np.ndarray], pairs: int = PAIRS
 ) -> Iterator[np.ndarray]:
-    """Yield the pairs that agree in enough rows, PAIR_ROW, each once, of ascending edges that may come
-    several times; their distance is filled in, and cuts nothing. `bands`: the columns that are band words."""
+    """Yield the pairs that agree in enough rows, PAIR_ROW, the lower number as `a`, each once, of ascending
+    edges that may come several times; their distance is filled in, and cuts nothing. `bands`: the columns
+    that are band words; `pairs`: how many are compared in one go."""
     waiting, count = [np.empty(0, dtype=np.uint64)], 0
     newest = None
     for some in edges:
@@ -99,8 +100,8 @@ def _columns(
 
 
 def first_met(source: Tables, walk: WalkPlan, index: int, pairs: np.ndarray) -> np.ndarray:
-    """Return the pairs, PAIR_ROW as `verified` yields them, whose first common prefix is in a range of keys:
-    so each is in one range only."""
+    """Return the pairs, PAIR_ROW as `verified` yields them, whose prefix in the first table in which they
+    share one is in the `index`-th range of keys: so each is in one range only."""
     if walk.count == 1 or not len(pairs):
         return pairs
     is_here, is_open = np.zeros(len(pairs), dtype=bool), np.ones(len(pairs), dtype=bool)

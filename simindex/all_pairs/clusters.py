@@ -75,7 +75,7 @@ class Clusters(SnapshotIterator[list[Key]]):
         return f"<clusters ({self._linkage}) of {repr(self._pairs).removeprefix('<pairs of ')}"
 
     def _all(self, memory_bytes: int) -> Iterator[list[Key]]:
-        """Find all groups, and yield the keys of each; some at a time are looked up."""
+        """Find all groups, and yield the keys of each of two documents or more, oldest first."""
         ranks = self._pairs.ranks
         groups = group(ranks.total, self._linkage, self._edges(), memory_bytes).groups()
         begun: list[Key] = []
@@ -155,9 +155,9 @@ class Cluster(Results[Key]):
 
 
 def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster:
-    """Return the documents that are reached from one by way of matches, itself among them; `limit`: those
-    that are fewest steps away. `truncated` where there are more, or a query met a bound. Raises KeyError for
-    a key that is not stored."""
+    """Return the keys of the documents that are reached from one by way of matches, itself among them, oldest
+    first; `limit`: of those that are fewest steps away. `truncated` where there are more, or a query met a
+    bound. Raises KeyError for a key that is not stored."""
     doc_id, record = view.find_stored(key)
     members = {doc_id: record.key}
     asked = _Asked(view, query)

@@ -43,7 +43,7 @@ def ends_of(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def edges_without(edges: Iterator[np.ndarray], known: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield the edges that are not among others, with an array, maybe an empty one, for each; both ascend."""
+    """Yield, for each array of edges, those that are not `known`, maybe none; both ascend."""
     others = np.empty(0, dtype=np.uint64)
     for some in edges:
         left = some[~np.isin(some, others)]

@@ -244,7 +244,7 @@ class Pairs(SnapshotIterator[Pair]):
     # ---- from tables to pairs of sketches ----
 
     def _batches(self) -> Iterator[Iterable[NumberedPair]]:
-        """Yield the pairs of each step, some at a time."""
+        """Yield the pairs of each step, some at a time, and report progress after each batch."""
         if self._plan.ignore_common is not None:
             self._count_common(self._plan.ignore_common)
         for found in self._steps():
@@ -295,7 +295,8 @@ class Pairs(SnapshotIterator[Pair]):
     def _entries(
         self, table: int, capacity: int, left_out: np.ndarray, first: int = 0, *, by_age: bool = False
     ) -> Iterator[Piece]:
-        """Yield the entries from key `first` on, without ranks in the bitmap `left_out`; count those read."""
+        """Yield the entries from key `first` on, without ranks in the bitmap `left_out`, and count them in
+        `done`; `by_age`: in the order of `_aged`."""
         end, pieces = self.done + self._num_entries[table], self._aged if by_age else self._pinned.pieces
         for piece in pieces(table, first, EVERY_KEY, capacity, left_out):
             self.done += len(piece[0])

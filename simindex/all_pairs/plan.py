@@ -131,7 +131,8 @@ def plan_pairs(
 
 
 def _by_rows(scheme: Scheme, threshold: float, recall: float | None, kept: bool, texts: bool) -> PairPlan:
-    """Return what finds pairs of at least a similarity; see `BandQuery` for how it is found and cut."""
+    """Return what finds pairs of at least a similarity, cut as by a `BandQuery`, an exact one where `kept`
+    shingles or `texts` are compared."""
     num_perm, bands = scheme.config.num_perm, scheme.tables.bands
     bits, min_agree = (exact_plan if kept or texts else band_plan)(threshold, num_perm, recall)
     whole = 2**FINGERPRINT_BITS - 1

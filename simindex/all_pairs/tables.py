@@ -89,8 +89,8 @@ class DocumentTables(Tables, Protocol):
 
 
 def offsets_of(counts: Sequence[int], what: str) -> np.ndarray:
-    """Return the number of the first document of each part, and of all behind the last: uint64. Raises
-    SimIndexError where there are 2**32 documents or more."""
+    """Return the number of the first document of each part, and how many there are in all: uint64. Raises
+    SimIndexError, in which `what` names the parts, where there are 2**32 documents or more."""
     offsets = np.zeros(len(counts) + 1, dtype=np.uint64)
     offsets[1:] = np.cumsum(np.array(counts, dtype=np.uint64))
     if offsets[-1] >= 2**32:
@@ -171,8 +171,8 @@ def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
 
 
 def merged_by_age(pieces: Iterator[Piece], more: Piece, ages: np.ndarray) -> Iterator[Piece]:
-    """Yield entries, those of one key by their numbers, together with some more, which stand among those of
-    their key by other `ages`."""
+    """Yield entries, those of one key by their numbers, and among them `more`, each of which stands where its
+    one of `ages` would be as a number."""
     order = np.lexsort((ages, more[0]))
     keys, numbers, ages = more[0][order], more[1][order], ages[order]
     for block_keys, block in pieces:
@@ -322,8 +322,8 @@ class PinnedTables:
     def pieces(
         self, table: int, first: int, stop: int, capacity: int, dead: np.ndarray | None = None
     ) -> Iterator[Piece]:
-        """Yield the live entries of a range of keys; `dead`: a bit for each rank that is left out, default:
-        those of removed sketches. See `Tables.pieces`."""
+        """Yield the live entries of the keys first..stop-1; `dead`: a bitmap of the ranks that are left out,
+        by default those of removed sketches. See `Tables.pieces`."""
         dead = self.ranks.dead if dead is None else dead
         sources, end = self.read(partial(self._sources, table, first, stop))
 
@@ -368,7 +368,7 @@ class PinnedTables:
 
     def copies(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (leaders, copies): ranks, uint32, of the documents that are stored as copies and live, each
-        beside the rank that its sketch is stored under, ascending. 8 bytes a copy."""
+        beside the rank that its sketch is stored under; leaders ascend. 8 bytes a copy."""
         pieces = self.pieces(COPY_TABLE, 0, EVERY_KEY, _AT_ONCE)
         some = ((self.ranks.of(leaders), copies) for leaders, copies in pieces)
         leaders, copies = map(np.concatenate, zip([_NO_NUMBERS] * 2, *some, strict=True))

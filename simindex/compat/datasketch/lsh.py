@@ -74,7 +74,8 @@ class StoredSignatures:
         self._hold(index)
 
     def _hold(self, index: Index) -> None:
-        """Close the index, and remove a temporary folder, when this object goes or the process ends."""
+        """Take a handle, which is closed, and a temporary folder removed, when this object goes or the
+        process ends."""
         self._handle, self._process = index, os.getpid()
         self._end = weakref.finalize(self, _close, index, self._temporary, self._process)
 
@@ -97,7 +98,8 @@ class StoredSignatures:
         return self._handle
 
     def close(self) -> None:
-        """Store what is gathered and close the index; a temporary folder is removed."""
+        """Store what is gathered and close the index; a temporary folder is removed. Closing twice is
+        allowed."""
         if self._end.alive:
             self.flush()
             self._end()
@@ -209,7 +211,7 @@ class StoredSignatures:
 
     @property
     def keys(self) -> KeysView[Key]:
-        """The stored keys, as a dict's."""
+        """The stored keys, as a dict's; stores first what is gathered."""
         self.flush()
         return self._index.keys()
 
@@ -354,7 +356,8 @@ class MinHashLSH(StoredSignatures):
         return Session(self, buffer_size)
 
     def query(self, minhash: Any) -> list[Key]:
-        """Return the keys of the signatures that are similar enough, most similar first.
+        """Return the keys of the signatures that are similar enough, most similar first; store first what is
+        gathered.
 
         Raises:
             ValueError: a signature of another length, scheme or seed.
@@ -420,7 +423,7 @@ class MinHashLSH(StoredSignatures):
     def get_counts(self) -> list[dict[bytes, int]]:
         """Return for each of the b bands: r stored bytes -> how many signatures have these there.
 
-        Reads everything that is stored.
+        Stores what is gathered, and reads everything that is stored.
         """
         self.flush()
         return self._counts(stored.sketch for stored in self._index.values())
@@ -456,7 +459,7 @@ class Session:
         self.lsh.remove(key)
 
     def close(self) -> None:
-        """Store what is gathered."""
+        """Store what is gathered, and end the session."""
         self.lsh._room = self._room
         self.lsh.flush()
 
@@ -518,7 +521,8 @@ class MinHashLSHForest(StoredSignatures):
         return [(match.key, match.similarity or 0.0) for match in matches]
 
     def get_minhash_hashvalues(self, key: Key) -> np.ndarray:
-        """Return the hash values of a stored signature. Raises KeyError where the key is not stored."""
+        """Return all hash values of a stored signature, or of one that waits for `index`. Raises KeyError
+        where there is none of that key."""
         added = self._added.get(key)
         scheme, _, values = self._index[key].metadata if added is None else added[1]
         return np.array(values, dtype=SCHEMES[scheme].dtype if scheme in SCHEMES else np.int64)

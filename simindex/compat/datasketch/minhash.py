@@ -264,7 +264,8 @@ class MinHash:
 
     @classmethod
     def union(cls, *mhs: Self) -> Self:
-        """Return the signature of the union of two sets or more. Raises ValueError as `jaccard`."""
+        """Return the signature of the union of two sets or more. Raises ValueError for fewer, and as
+        `jaccard`."""
         if len(mhs) < 2:
             raise ValueError(f"union: expected two signatures or more, found {len(mhs)}")
         for other in mhs[1:]:
