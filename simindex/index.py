@@ -215,7 +215,8 @@ class Index:
 
     def close(self) -> None:
         """Close the handle. An open transaction is rolled back, and its block ends in a ClosedError. Closing
-        twice is allowed. Ctrl-C meanwhile closes the handle all the same and lets the next writer in."""
+        twice is allowed. Ctrl-C meanwhile closes the handle all the same and lets the next writer in. Raises
+        TransactionOpenError in a thread that was started inside the transaction's block."""
         try:
             if not self._store.is_abandoned:
                 self._session.close()
@@ -511,7 +512,7 @@ class Index:
         return matches
 
     def _counted(self, answers: _Answers) -> _Answers:
-        """Count the answers of some questions, and return them."""
+        """Count the answers, and those that are truncated, for `metrics`, and return them."""
         self._counts.queries += len(answers)
         if truncated := sum(map(attrgetter("truncated"), answers)):
             self._counts.note_truncated(self.path, truncated)

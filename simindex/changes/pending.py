@@ -365,15 +365,15 @@ def side_by_side(doc_ids: list[int]) -> list[tuple[int, int]]:
 
 
 EQUAL_SKETCHES = 8
-"""Stored sketches with an equal first band that are compared for each document."""
+"""Stored sketches of a segment, with an equal first band, that are compared with each document."""
 
 
 def fold_copies(doc_ids: np.ndarray, batch: SketchBatch, view: View) -> tuple[dict[int, int], dict[int, int]]:
     """Find the documents of a batch whose whole sketch and sample are equal to those of a stored or an
     earlier document. Return (index in the batch -> doc id of its leader, leader -> new size of its group).
 
-    A removed leader counts while a copy of it lives. Both are empty where the index keeps shingles. At most
-    `EQUAL_SKETCHES` stored sketches are compared for each, so a copy may be missed.
+    A removed leader counts while a copy of it lives. Both are empty where the index keeps shingles. Of each
+    segment at most `EQUAL_SKETCHES` sketches are compared with one, so a copy may be missed.
     """
     leaders: dict[int, int] = {}
     groups: dict[int, int] = {}

@@ -297,7 +297,7 @@ def threshold_for(
     Args:
         similarity: exact Jaccard similarity in (0, 1] of the least similar documents that are wanted.
         config: the settings of the index.
-        miss: the share of them that may be missed, in (0, 1).
+        miss: the share of them that may be missed, in (0, 1].
         shingles: as in `match_probability`.
 
     Returns:

@@ -92,9 +92,10 @@ class SegmentData(NamedTuple):
             yield ordered, positions if is_gapless else doc_ids[positions]
 
     def laid_out(self) -> list[np.ndarray]:
-        """Return the arrays of a segment that is one value, in the order in which their bytes are stored:
-        of the tables with entries (uint8, a row a table: keys, then doc ids); words, fingerprints and doc
-        ids of the sketches."""
+        """Return the arrays of a segment that is one value, in the order in which their bytes are stored: one
+        for each run of tables with entries that share their array of doc ids (uint8, a row a table: sorted
+        keys, then doc ids, which the shingle table lacks); words, fingerprints, and doc ids of the sketches.
+        """
         arrays = []
         for keys, doc_ids in self._sorted():
             columns = [keys, doc_ids] if doc_ids.size else [keys]

@@ -238,7 +238,7 @@ class Segment:
         scan: Callable[[bytes, int], FoundValues | None] | None,
     ) -> np.ndarray:
         """Return the address of each chunk, uint64, and hold what it needs. Raises CorruptIndexError for a
-        value that is missing or has another length."""
+        value that is missing or not of the bytes that `sizes` says."""
         found = scan(keys[0].tobytes(), len(keys)) if scan is not None and len(keys) else None
         if found is None or not np.array_equal(found.keys, keys):
             bases = np.zeros(len(keys), dtype=np.uint64)
@@ -253,7 +253,7 @@ class Segment:
 
     def _checked(self, key: bytes, value: Any, expected: int) -> Any:
         """Return a value, held for as long as the segment lives; a short view is copied first. Raises
-        CorruptIndexError where it is missing or has another length."""
+        CorruptIndexError where it is ``None`` or not of `expected` bytes."""
         if value is None or len(value) != expected:
             found = "nothing" if value is None else f"{len(value)} bytes"
             raise damaged(
@@ -333,7 +333,7 @@ class Directory:
     def find_rows(self, table: int, keys: np.ndarray | array[int] | bytes, most: int) -> bytes:
         """Return packed rows of `MATCH`, one for each entry of a table, of removed documents too, whose key
         equals one of `keys` (uint64, or their little-endian bytes), at most `most` a key. A row's `query` is
-        the index of the key."""
+        the index of the key. Rows of one key are in order of doc id; keys are in no order."""
         return self.run(_kernel.find_keys, table, keys, most, False)
 
     def find_keys(self, table: int, keys: np.ndarray | array[int], most: int) -> list[tuple[int, int]]:
@@ -342,7 +342,8 @@ class Directory:
         return [(index, doc_id) for doc_id, index, _, _ in MATCH.iter_unpack(found)] if found else []
 
     def find_key(self, table: int, key: bytes, most: int) -> list[int]:
-        """Return the doc ids, at most `most`, of the entries with one key, given as 8 little-endian bytes."""
+        """Return the doc ids, ascending and at most `most`, of the entries with one key, given as 8
+        little-endian bytes."""
         found = self.find_rows(table, key, most)
         # Mostly there are none, and a query asks this for each match.
         return [doc_id for doc_id, _, _, _ in MATCH.iter_unpack(found)] if found else []
@@ -364,8 +365,8 @@ class Directory:
             first = end
 
     def has_shingles(self, doc_id: int, keys: np.ndarray) -> bool:
-        """Return whether the shingle table has an entry of a document for each of
-        some distinct shingle keys."""
+        """Return whether the shingle table has an entry of a document for each of some distinct
+        `shingle_keys`, whose low bits are 0. The doc id must lie in a segment."""
         bases = [segment.entry.base for segment in self.segments]
         base = bases[bisect_right(bases, doc_id) - 1]
         keys = keys | np.uint64(doc_id - base)
@@ -383,7 +384,8 @@ class Directory:
         self, table: int, keys: np.ndarray, words: np.ndarray, fingerprints: np.ndarray, most: int
     ) -> list[tuple[int, int]]:
         """Return pairs (index of the query, doc id) of stored sketches that equal a query's, words and
-        fingerprint, found under its key (`keys`) in a table; at most `most` a query."""
+        fingerprint, found under its key (`keys`) in a table; those of one query in order of doc id. Of each
+        segment the first `most` entries of a key are compared."""
         next_keys = None
         if table == FIRST_BAND_TABLE and self.geometry.bands > 1:
             next_keys = np.ascontiguousarray(words[:, 1])

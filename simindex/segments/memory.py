@@ -77,8 +77,9 @@ def _chunk_rows(
     doc_ids: np.ndarray | None,
     per_chunk: int,
 ) -> np.ndarray:
-    """Return CHUNK_ROWs of arrays in memory, `per_chunk` entries each: of a sorted table, or with
-    fingerprints of the sketch column. The caller keeps the arrays alive."""
+    """Return CHUNK_ROWs of arrays in memory, `per_chunk` entries each: of a sorted table, whose `doc_ids` are
+    ``None`` for shingles; or, with `fingerprints`, of the sketch column, whose words are `keys`. The caller
+    keeps the arrays alive."""
     firsts = np.arange(0, len(keys), per_chunk, dtype=np.uint64)
     kind = 0 if fingerprints is None else 1
     form = chunk_rows(2, geometry.bands, geometry.sketches_per_block)[kind : kind + 1]

@@ -133,7 +133,8 @@ class Merge:
 
     @property
     def reads_from_disk(self) -> bool:
-        """Whether its sources are mostly not in memory; then what it returns need not stay there."""
+        """Whether the chunk that was asked for last was mostly not in memory; then what it returns need not
+        stay there."""
         return self._streams.reads_from_disk
 
     def advance(
