@@ -61,8 +61,9 @@ class SegmentRemains:
         return [piece for piece in self._stored.missing() if piece.column is None or piece.column.page_bytes]
 
     def adopt(self, piece: Piece, pages: memoryview) -> bool:
-        """Take the begin of these pages for a missing value if its seal, or that of one of its blocks, fits;
-        returns whether it does. A segment's one value is kept for `rows` even if it does not."""
+        """Take the begin of these pages for `piece`, a missing value, if its seal, or that of one of its
+        blocks, fits; returns whether it does. A segment's one value is kept for `rows` even if it does
+        not."""
         value = pages[: piece.num_bytes]
         if len(value) < piece.num_bytes:
             return False
@@ -93,8 +94,8 @@ class SegmentRemains:
 
     def rows(self, known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """Return the sketches of the segment that can be saved, of dtype `sketch_rows`, one a document, by
-        doc id. `known`, `hashes`: doc ids and key hashes of the records that are left, to tell whether a
-        damaged value is this segment's."""
+        doc id. `known`, `hashes`: ascending doc ids and key hashes of the records that are left, to tell
+        whether a damaged value is this segment's."""
         found = self._confirmed(known, hashes) if self.is_lost else self._of_chunks()
         rows = np.concatenate([np.empty(0, dtype=sketch_rows(self._tables.bands)), *found])
         _, last = np.unique(rows["doc_id"][::-1], return_index=True)  # of one doc id the last
@@ -165,8 +166,8 @@ class _ByDocId:
             self._values[at, column], self._has[at, column] = keys, True
 
     def whole(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return relative doc ids, words and fingerprints of the sketches of which the tables have every
-        word, and the fingerprint."""
+        """Return relative doc ids, ascending, words and fingerprints of the sketches of which the tables have
+        every word, and the fingerprint."""
         is_whole = self._has.all(axis=1)
         return self._doc_ids[is_whole], self._values[is_whole, :-1], self._values[is_whole, -1]
 
@@ -189,8 +190,8 @@ _SECTOR = 512
 def _confirmed_rows(
     scheme: Scheme, span: int, whole: WholeSegment
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return doc id and fingerprint of each row of a segment of one value, and which rows its tables confirm,
-    where no seal shows what is damaged.
+    """Return the relative doc id and the fingerprint of each row of a segment of one value, and for each
+    whether its tables confirm it, where no seal shows what is damaged.
 
     A word of a row is a key of its band's table under the row's doc id, and its fingerprint one of each
     permutation table. Damage comes in sectors: one in which more words are contradicted than confirmed, of
@@ -269,8 +270,9 @@ def _address(array: np.ndarray) -> int:
 
 
 def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, doc_ids: np.ndarray, hashes: np.ndarray) -> bool:
-    """Return whether an eighth of the entries of a key table have the doc id and hash of a record; in one of
-    another segment none has. False without records."""
+    """Return whether the doc id and hash of a record are those of an eighth of the entries of a key table, or
+    of the records (ascending doc ids) where these are fewer; in one of another segment none are. False
+    without records."""
     if not len(doc_ids):
         return False
     found = table[1].astype(np.int64) + base

@@ -67,9 +67,10 @@ def saved_documents(
 
     Args:
         sources: what the signatures were made of, as in a manifest.
-        has: bool for each record, whether its sketch is left; the others are without one, and without kept
-            shingles.
-        words, prints: band words and fingerprints of those alone.
+        has: bool for each record, whether its sketch is left. One whose sketch is lost is stored without it
+            and without its kept shingles; one that never had a sketch keeps them.
+        words, prints: band words and fingerprints of those alone whose sketch is left.
+        samples: of all records, what the shingle table has; ``None`` where there is no such table.
     """
     config = scheme.config
     sketches = SketchBatch(len(records.keys), config.num_perm, config.keep_shingles > 0, None)
@@ -100,8 +101,8 @@ def saved_documents(
 def store_documents(
     session: Session, documents: NewDocuments, on_conflict: str = "replace"
 ) -> tuple[int, int, int]:
-    """Store documents in one commit, with their times; returns (inserted, replaced, skipped). Nothing is
-    stored of documents that have no times."""
+    """Store documents in one commit, with their times; returns (inserted, replaced, skipped). Without times
+    or documents nothing is stored. Raises KeyExistsError for a stored key where `on_conflict` is "error"."""
     if documents.times is None or not len(documents):
         return 0, 0, 0
     seen_at = documents.seen_at or [None] * len(documents)

@@ -124,8 +124,8 @@ class Salvage:
         return manifest
 
     def _named(self, name: bytes) -> Iterator[tuple[bool, bytes]]:
-        """Yield (whether a tree still reaches it, value) of each value under a key, also of older states on
-        pages that no tree reaches; not proven yet."""
+        """Yield (whether a tree still reaches it, value) of each value of this key in "meta" and MAIN, and
+        then on pages that no tree reaches, also of older states; not proven yet."""
         reached = chain(self.reached("meta"), self.reached(MAIN))
         unreached = chain(self._scanned(self._orphans), self._scanned(self._free))
         for is_reached, parts in ((True, reached), (False, unreached)):
@@ -154,8 +154,8 @@ class Salvage:
             yield entries[entries["key_bytes"] == DOC_ID_KEY_BYTES]
 
     def segment_values(self) -> dict[bytes, memoryview]:
-        """Return key -> value of all segments, from the tree and from pages that no tree reaches; the tree's
-        goes before. They are not proven yet."""
+        """Return key -> value of all segments, from the tree and from pages that no tree reaches; of one key
+        that of the tree. They are not proven yet."""
         found: dict[bytes, memoryview] = {}
         sources = [*self.reached("segments")]
         sources += self._scanned(self._orphans)
@@ -371,8 +371,8 @@ class _Repair:
         return are_live
 
     def _note_lost_touches(self, doc_ids: np.ndarray, ages: np.ndarray) -> None:
-        """Add a note about records that are older than a run of ages that they lie in, as `check` finds them;
-        none where the tree of ages is damaged."""
+        """Add a note about records (ascending doc ids) that are older than a run of ages that they lie in, as
+        `check` finds them; none where the tree of ages is damaged."""
         tree = self._salvage.walked.trees.get("ages")
         if tree is None or not tree.is_whole:
             return
@@ -409,8 +409,8 @@ class _Repair:
         return found
 
     def _decoded(self, doc_ids: np.ndarray, rows: np.ndarray) -> Records:
-        """Decode the values at places of the file, or, below 0, of the manifest's waiting records; those that
-        fail are left out."""
+        """Decode the records at the offsets of `rows` in the file, or, from -1 down, from the last to the
+        first that waits in the manifest; those that fail are left out."""
         sizes = zip(rows["offset"].tolist(), rows["length"].tolist(), strict=True)
         recent, file = [*self._manifest.recent.records.values()], self._salvage.file
         values = [recent[at] if at < 0 else bytes(file.value(at, size)) for at, size in sizes]
@@ -459,8 +459,8 @@ class _Repair:
     # ---- one segment ----
 
     def _save(self, session: Session, part: SegmentRemains, found: np.ndarray) -> None:
-        """Store the documents of these records (_RECORD), with what is left of their segment; sketches and
-        samples of leaders are kept for segments to come."""
+        """Store the documents of these records (_RECORD), with what is left of their segment; send the
+        progress, and note what is lost. Sketches and samples of leaders are kept for segments to come."""
         # Leaders of earlier segments have smaller doc ids, so that all ascend.
         rows = np.concatenate([self._leaders, part.rows(found["doc_id"], found["key_hash"])])
         self._leaders = rows[np.isin(rows["doc_id"], list(self._wanted_leaders))]
@@ -476,7 +476,7 @@ class _Repair:
 
     def _with_sketches(self, doc_ids: np.ndarray, records: Records, rows: np.ndarray) -> NewDocuments:
         """Return the documents of these records with their sketches, from `rows` (`sketch_rows`, by doc id)
-        or without one where it is lost; counts both, and lost samples."""
+        or without one where it is lost; counts left and lost sketches, and lost samples."""
         is_own = records.leaders == NO_LEADER
         owners = np.where(is_own, doc_ids, records.leaders)
         at = np.searchsorted(rows["doc_id"], owners)

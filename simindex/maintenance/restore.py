@@ -192,7 +192,7 @@ def _steps(scheme: Scheme, entries: dict[int, SegmentEntry], backup: StoredBacku
 
 def _items(objects: Objects, step: _Step) -> Items:
     """Read a part from the store, and return its entries. Raises CorruptIndexError where it has another
-    digest or a value fails its seal, MissingObjectError where it is not there."""
+    digest, or a segment's value fails its seals, MissingObjectError where it is not there."""
     name = f"{PARTS}/{step.part.name}"
     content = objects.get(name, step.part.num_bytes)
     found = part_of(content)

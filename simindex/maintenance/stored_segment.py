@@ -115,7 +115,8 @@ class StoredSegment:
         return [piece for piece in self.pieces if self.stored(piece) is None]
 
     def digest(self) -> bytes:
-        """Return its digest; only seals are read. Raises CorruptIndexError where a value is missing."""
+        """Return its digest; only seals are read. Raises CorruptIndexError where a value is missing or has
+        another length."""
         digest = Digest()
         for piece in self.pieces:
             value = self.stored(piece)
@@ -273,8 +274,8 @@ class StoredSamples:
     def of(
         self, txn: ReadTransaction, view: View, doc_ids: np.ndarray, owners: np.ndarray, counts: Counts
     ) -> Samples:
-        """Return the samples of documents. `owners`: under which doc id each lies, its leader's or its own,
-        uint64; `counts`: what the records say.
+        """Return the samples of documents, whose doc ids ascend, also from call to call. `owners`: under
+        which doc id each lies, its leader's or its own, uint64; `counts`: what the records say.
 
         Raises CorruptIndexError where an entry is damaged or missing.
         """

@@ -89,7 +89,7 @@ def forget(folder: Path, work: str) -> None:
 
 
 def _begun(folder: Path, work: str) -> Path:
-    """Return the name beside a folder under which it is built."""
+    """Return the path beside a folder at which it is built."""
     return folder.with_name(f".{folder.name}.{work}")
 
 
