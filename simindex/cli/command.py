@@ -127,7 +127,7 @@ class Declared:
         return Declared(self.names, self.how | how)
 
     def field(self) -> Any:
-        """Return the field of a dataclass that it sets."""
+        """Return a field of a dataclass with the default of this option, which `takes` finds in it."""
         default = self.how.get("default", () if self.how.get("multiple") else None)
         default = False if self.how.get("is_flag") else default
         return dataclasses.field(default=default, metadata={"option": self})
@@ -149,12 +149,12 @@ def word(*names: str, words: Sequence[str], **how: Any) -> Declared:
 
 
 def number(name: str, *names: str, least: int = 1, metavar: str = "N", **how: Any) -> Declared:
-    """Declare an option that takes an integer of at least so much."""
+    """Declare an option that takes an integer of at least `least`."""
     return option(name, *names, type=Parsed(whole(least)), metavar=metavar, **how)
 
 
 def share(name: str, metavar: str = "S", **how: Any) -> Declared:
-    """Declare an option that takes a number between 0 and 1."""
+    """Declare an option that takes a share. Whether it is between 0 and 1 is left to the library."""
     return option(name, type=Parsed(_share), metavar=metavar, **how)
 
 
@@ -190,8 +190,8 @@ class Reported(click.Command):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command as click does. Errors of `REPORTED` are printed in one line and end it with their
-        exit code, one of an argument that an option sets as BadParameter; an interrupt ends it with 130, and
-        a reader of stdout that is gone with 0."""
+        exit code, 1 if they have none; one of an argument that an option sets becomes a BadParameter. An
+        interrupt ends it with 130, and a reader of stdout that is gone with 0."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()

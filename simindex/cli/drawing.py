@@ -80,9 +80,9 @@ def is_page(path: str | None) -> bool:
 
 
 def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequence[Chart]], None]:
-    """Return a function that draws charts to the picture at `path`; it draws nothing where there is no path
-    or, with `or_page`, the path is a page. A wrong ending or a missing package is an error here, before the
-    work."""
+    """Return a function that draws charts to the picture at `path`, .svg or .png; it draws nothing where
+    there is no path or, with `or_page`, the path is a page. Another ending (BadParameter) or a missing
+    package (MissingPackageError) is an error here, before the work."""
     if path is None or (or_page and is_page(path)):
         return lambda _charts: None
     kind = Path(path).suffix.lower().removeprefix(".")
@@ -107,7 +107,7 @@ def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequenc
 
 
 def _draw(axes: Any, chart: Chart) -> None:
-    """Draw shares as lines and counts as bars."""
+    """Draw a chart with digits, of shares, as lines, and one without, of counts, as bars."""
     indices = range(len(chart.labels))
     for name, values, colour in zip(chart.names, chart.values, _COLOURS, strict=False):
         if chart.digits:

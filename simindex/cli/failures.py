@@ -34,7 +34,7 @@ _OTHERWISE = {
 
 def option_of(argument: str) -> str:
     """Return the command-line option that sets an argument of the library: "--ignore-common" for
-    "ignore_common"."""
+    "ignore_common", "--output" for "sink"."""
     name = argument.rpartition(".")[2]
     return _OTHERWISE.get(name, "--" + name.replace("_", "-"))
 
@@ -86,7 +86,7 @@ def describe(error: BaseException) -> str:
 
 def _settings(name: str, value: Any, other: Any) -> str:
     """Return the command-line option that gives a field of `Config` this value, as far as it differs from
-    `other`.
+    `other`; words where none does.
 
     >>> _settings("shingles", WordShingles(5), WordShingles(3)), _settings("simhash", None, SimHashConfig())
     ('--words 5', '--no-simhash')

@@ -72,7 +72,8 @@ def refuse_with(option: str, **others: object) -> None:
 
 
 def require_of_method(by: str | None, max_distance: int | None, **of_minhash: object) -> None:
-    """Raise BadParameter where an option is the other method's; False and ``None`` were not given."""
+    """Raise BadParameter where --max-distance was given without --by simhash, or any of `of_minhash` with it;
+    False and ``None`` were not given."""
     if by == "simhash":
         refuse_with("by simhash", **of_minhash)
     elif max_distance is not None:
@@ -262,8 +263,8 @@ class FileOptions:
         on_bad_row: OnBadRow | None = None,
         **fields: Any,
     ) -> Inputs:
-        """Return the inputs at some paths; `fields` are of `Fields`, in place of what the options say, and
-        `on_bad_row` in place of what reports bad rows."""
+        """Return the inputs at some paths but the folder `leave_out`; `fields` are of `Fields`, in place of
+        what the options say, and `on_bad_row` in place of what reports bad rows."""
         given = {_FIELDS[option]: value for option, value in vars(self).items() if option in _FIELDS}
         if on_bad_row is None and self.skip_bad_rows:
             on_bad_row = report_skipped()
@@ -326,7 +327,8 @@ class InsertOptions(FingerprintOptions):
 
 
 def seed_of(text: str) -> int | str:
-    """Return the seed that was written on the command line: an integer, or "random"."""
+    """Return the seed that was written on the command line: an integer of 0 or more, or "random";
+    BadParameter for another text."""
     try:
         return text if text == "random" else whole()(text)
     except BadParameter:

@@ -67,14 +67,14 @@ def unlisted(line: str) -> str:
 
 
 def note(message: str) -> None:
-    """Print one line to stderr. A reader who has gone away is no reason to stop."""
+    """Print one line to stderr, `printable`. A reader who has gone away is no reason to stop."""
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(printable(message) + "\n")
         sys.stderr.flush()
 
 
 def shown_key(key: Key) -> str:
-    """Return a key as it stands in a table."""
+    """Return a key as it stands in a table, `printable`, bytes as in Python."""
     return printable(key if isinstance(key, str) else str(key))
 
 
@@ -100,7 +100,7 @@ def plain_metadata(key: Key, metadata: object) -> Any:
 
 
 def json_line(value: object) -> bytes:
-    """Return a value as one line of JSON, in UTF-8."""
+    """Return a value as one line of JSON, with its line feed, in UTF-8."""
     import orjson
 
     try:
@@ -210,7 +210,7 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], lef
 
 
 def figure(value: float | None, digits: int = 0) -> str:
-    """Return a number for people; a dash for none."""
+    """Return a number for people, `digits` behind its point; a dash for ``None``."""
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
@@ -309,12 +309,12 @@ def shows_progress() -> bool:
 def work_bar(
     noun: str, total: Callable[[], int | None] | int | None = None, *, prints_results: bool = False
 ) -> Iterator[Advance]:
-    """Show a bar for the length of the block, which gets a function to advance it; nothing is shown where
-    stderr is no terminal.
+    """Show a bar for the length of the block, which gets a function of (documents done, how much of the total
+    is done); nothing is shown where stderr is no terminal.
 
     Args:
-        total: bytes of the input, or documents, as `Advance` counts them, or what returns them; ``None``
-            where unknown, as with a pipe: then no remaining time is shown.
+        total: bytes of the input, or documents, or what returns them; ``None`` where unknown, as with a pipe:
+            then no remaining time is shown.
         prints_results: whether results go to stdout meanwhile; there is no bar then if that is a terminal.
     """
     if not shows_progress() or (prints_results and sys.stdout.isatty()):

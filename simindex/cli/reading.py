@@ -101,7 +101,8 @@ int_keys = flag("--int", "int_keys", help="Keys are integers.")
 
 def given_keys(keys: Sequence[str], file: str | None, int_keys: bool) -> list[Key]:
     """Return the keys that were asked for, by arguments and then by the lines of a file, each once, in order.
-    Raises BadParameter where there is neither, or an integer is expected and not found."""
+    Raises BadParameter where there is neither, or an argument is no integer, with `int_keys`, and InputError
+    for such a line."""
     if not keys and file is None:
         raise BadParameter("expected KEY... or --input")
     wanted: list[Key] = []

@@ -33,7 +33,10 @@ simindex check news.simindex --json
 @flag("--quick", help="Check pages, counts and lengths only, not the contents of records and tables.")
 @options.json_object
 def check(index: str, quick: bool, as_json: bool) -> None:
-    """Check an index for damage."""
+    """Check an index for damage.
+
+    The exit code is 1 if a problem is found.
+    """
     with bytes_bar() as advance:
         report = simindex.check(index, "quick" if quick else "full", progress=advance)
     print_report(report, as_json)
@@ -52,7 +55,10 @@ simindex repair news.simindex also-saved.simindex --json
 @_new_folder
 @options.json_object
 def repair(index: str, destination: str, as_json: bool) -> None:
-    """Copy the undamaged part of an index into a new one."""
+    """Copy the undamaged part of an index into a new one.
+
+    What is lost is printed. The exit code is 1 if a document or a sketch is.
+    """
     with work_bar("documents") as advance:
         report = simindex.repair(index, destination, progress=advance)
     print_report(report, as_json)
@@ -189,8 +195,8 @@ def resketch(
 
 
 def _simhash(config: Config, max_distance: int | None) -> SimHashConfig | None:
-    """Return the stored SimHash settings, for `max_distance` where it was given; ``None`` where nothing is
-    stored and nothing was given."""
+    """Return the stored SimHash settings, or the default ones, for `max_distance` where it was given;
+    ``None`` where nothing is stored and nothing was given."""
     if max_distance is None:
         return config.simhash
     return with_distance(config.simhash or SimHashConfig(), max_distance)

@@ -301,7 +301,8 @@ def print_contained(
 
 
 def _note_undecided(undecided: int, candidates: int, finer: int) -> None:
-    """Say how many documents are undecided, and what decides: a finer sample, 0 where there is none."""
+    """Print how many documents are undecided, of which `candidates` were printed, and what decides: the
+    stored texts, or one in `finer` shingles; 0 where no finer sample does."""
     documents = counted(undecided, "document is", "documents are")
     what = "marked as candidates" if candidates else "not printed: find --candidates prints them"
     note(f"simindex: {documents} undecided and {what}")

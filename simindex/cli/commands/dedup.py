@@ -158,7 +158,8 @@ class OneMachineOptions(DedupOptions):
                 options.refuse_with(name.replace("_", "-"), against=self.against, into=self.into)
 
     def arguments(self, sketch: options.SketchOptions) -> dict[str, Any]:
-        """Return the options, and the configuration that they ask for, as fields of `JobSettings`."""
+        """Return the options, and the configuration that they ask for, as fields of `JobSettings`: exact
+        with --short-texts, too."""
         return super().arguments(sketch) | {"exact": self.exact or sketch.short_texts}
 
 
@@ -255,7 +256,9 @@ class Progress:
 
 
 def run_job(job: Job, progress: Progress, waits_for: str | None) -> None:
-    """Run a job under a bar; `waits_for` is what goes on until the first row is done."""
+    """Run a job under a bar; `waits_for` is what goes on until the first row is done. Raises CommandError,
+    which says how far the job is, where an error that goes away or an interrupt ends it; JobError and
+    UnfitRowError pass."""
     progress.job = job
     progress.total = progress.rows.total_bytes() if shows_progress() else None
     job.on_looked = lambda _: progress(0)
@@ -275,7 +278,8 @@ def _run(job: Job) -> None:
 
 
 def _done(job: Job, *, is_of_input: bool = False) -> str:
-    """Return how far a job is; `is_of_input`: it ended at what the same command would meet again."""
+    """Return, for a message, how far a job is, and how it goes on; `is_of_input`: it ended at what the same
+    command would meet again."""
     if not job.can_resume:
         return "nothing is kept of this job"
     done, what = job.state.read, "done"
@@ -318,7 +322,8 @@ def _summarise(job: Job, output: str, as_json: bool) -> None:
 
 
 def note_rows(report: Any, bad: str, noun: str = "row", compared: str = "their candidates") -> None:
-    """Print how many rows a job read, kept and removed, and how fast; `compared`: bounded ones in part."""
+    """Print how many rows a job read, kept and removed, and how fast; `bad`: how many were bad, in words;
+    `compared`: what the bounded ones were compared with in part only."""
     bounded = f", {figure(report.bounded)} of them compared with a part of {compared}"
     note(
         f"{counted(report.read, noun)} read, {figure(report.kept)} kept{bounded if report.bounded else ''}, "

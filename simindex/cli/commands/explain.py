@@ -108,7 +108,8 @@ def marked(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, i
 
 
 def shortened(text: str) -> str:
-    """Return a piece of a text, without its middle where that is long; controls but new lines are escaped.
+    """Return a piece of a text, with the first and last 80 characters alone if it has more than 240; controls
+    but new lines are escaped.
 
     >>> shortened("a" * 500)[75:115]
     'aaaaa [... 340 characters ...] aaaaaaaaa'

@@ -68,7 +68,8 @@ class PairOptions:
         options.require_of_method(**vars(self))
 
     def arguments(self) -> dict[str, Any]:
-        """Return the options as keyword arguments of `Index.pairs` and its like."""
+        """Return the options as keyword arguments of `Index.pairs` and its like, the default threshold where
+        none was given."""
         return vars(self) | ({"threshold": DEFAULT_THRESHOLD} if self.threshold is None else {})
 
 
@@ -146,9 +147,9 @@ def clusters(
 ) -> None:
     """Print the clusters of similar documents.
 
-    They come in the order of their oldest documents, and those of a cluster oldest first; of a star the first
-    is the centre. A table shows the first keys of a cluster, --json prints all of them:
-    {"documents": NUMBER, "keys": [KEY, ...]}.
+    They come in the order of their oldest documents, or with --largest by size; the documents of a cluster
+    come oldest first, of a star the centre before all others. A table shows the first keys of a cluster,
+    --json prints all of them: {"documents": NUMBER, "keys": [KEY, ...]}.
     """
     if largest is not None:
         options.refuse_with("largest", limit=limit)
@@ -237,7 +238,8 @@ def note_bounded(bounded: Bounded, max_run: int, what: str, set_by: str = "max_r
 def print_pairs(
     found: Iterator[Pair], limit: int | None, as_json: bool, advance: Callable[[int], object]
 ) -> None:
-    """Print pairs up to the limit, some at a time, and say so if they end there, or if there are none."""
+    """Print pairs up to the limit, some at a time, and say so if they end there, or if there are none;
+    `advance` gets the number printed so far."""
     num_pairs, pairs = 0, islice(found, limit)
     while some := list(islice(pairs, _A_TIME)):
         if as_json:
@@ -258,7 +260,7 @@ def _figures(pair: Pair) -> tuple[str, str, str, str]:
 
 
 def print_clusters(clusters: Iterator[list[Key]], as_json: bool) -> None:
-    """Print clusters as they come, some at a time."""
+    """Print clusters as they come, some at a time, and say so if there are none."""
     count, header = 0, True
     while some := list(islice(clusters, _A_TIME)):
         count += len(some)

@@ -213,7 +213,7 @@ class Search:
 
     @property
     def least(self) -> float:
-        """The least similarity of a match."""
+        """The least similarity of a match: the threshold, or its default."""
         return DEFAULT_THRESHOLD if self.threshold is None else self.threshold
 
     @property
@@ -309,7 +309,8 @@ def query(
 
 
 def _one(stored: Index, search: Search, asked: Asked, reads: options.ComparedOptions) -> tuple[Any, Matches]:
-    """Return what is compared with, the key of a stored document in a tuple, and its matches."""
+    """Return (what is compared with, its matches): a text, a fingerprint as a Sketch, or, of a stored
+    document, its key in a tuple."""
     if asked.key is not None:
         key = options.parse_key(asked.key, asked.int_keys)
         return (key,), search.of_stored(stored, key)
@@ -322,7 +323,8 @@ def _one(stored: Index, search: Search, asked: Asked, reads: options.ComparedOpt
 
 
 def _explained(config: Config, document: Any, matches: Matches, rows: Inputs) -> list[_Explained | None]:
-    """Return what each match shares with the document, and both texts; None where one is not in the rows."""
+    """Return what each match shares with the document, and (text of the document, text of the match); None
+    where the rows lack one. `document`: a text, or the key of a stored one, in a tuple."""
     from simindex.corpus import explain
     from simindex.corpus.report.texts import texts_of
 

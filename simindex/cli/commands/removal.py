@@ -84,7 +84,8 @@ _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the duration that was written on the command line; BadParameter where it is none.
+    """Return the duration that was written on the command line, in w, d, h, m and s; BadParameter where it is
+    none.
 
     >>> parse_duration("30d"), parse_duration("1d12h")
     (datetime.timedelta(days=30), datetime.timedelta(days=1, seconds=43200))
@@ -100,7 +101,7 @@ def parse_duration(text: str) -> timedelta:
 
 def time_before(text: str) -> datetime:
     """Return the time in UTC that lies so long ago as was written on the command line, as `parse_duration`
-    reads it."""
+    reads it; BadParameter where that lies before the year 1."""
     try:
         return datetime.now(UTC) - parse_duration(text)
     except OverflowError:

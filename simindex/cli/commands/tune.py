@@ -72,7 +72,8 @@ simindex tune sample.jsonl --chars 9 --check tuned.json
 @option(
     "--check",
     metavar="FILE",
-    help="Check whether the settings of an earlier sample hold for this one; FILE is its --json output.",
+    help="Check whether the settings of an earlier sample hold for this one, exit code 1 if they may not; "
+    "FILE is its --json output.",
 )
 @options.json_object
 def tune(

@@ -115,7 +115,8 @@ def _rows_of(inputs: tuple[str, ...], reads: options.FileOptions) -> Inputs:
 def run_to_end(
     job: Callable[[Callable[[int], object]], DedupReport], bad_rows: Reports, as_json: bool
 ) -> None:
-    """Run what writes the output, and print its report."""
+    """Run a job that writes the output, under a bar that it is given to advance by the rows done; then print
+    its report, and how many bad rows `bad_rows` counted. Closes `bad_rows`."""
     try:
         with work_bar("rows") as advance:
             report = job(lambda done: advance(done, done))
