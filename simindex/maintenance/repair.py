@@ -32,7 +32,7 @@ from simindex.maintenance.new_index import BATCH, making, saved_documents, store
 from simindex.maintenance.reports import RepairReport
 from simindex.maintenance.stored_segment import SegmentSamples
 from simindex.maintenance.subprocess_call import Send, run
-from simindex.maintenance.work_folder import forget
+from simindex.maintenance.work_folder import forget, place_of
 from simindex.queries.scheme import Scheme, scheme_of_header
 from simindex.storage.folder import require_place, second_header
 from simindex.storage.lmdb_file import MAIN
@@ -210,14 +210,15 @@ def repair(
     segment's sketches.
 
     Args:
-        destination: folder of the new one: missing, or empty.
+        destination: a folder that does not exist or is empty.
         progress: called as ``progress(done, total)`` with documents.
 
     Raises:
         FileNotFoundError: there is no index.
-        FileExistsError: there is something at the destination.
+        FormatError: there is something at the destination.
         IndexLockedError: another process repairs to the same destination.
         CorruptIndexError: no header or no manifest is left in any page, or the process that reads died.
+        ValueError: a destination inside of the damaged index.
 
     >>> import simindex, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -227,21 +228,20 @@ def repair(
     True
     """
     require_callable("progress", progress)
-    damaged, target = Path(local_path(source)), Path(local_path(destination))
+    damaged = Path(local_path(source))
     require_place(damaged, "r")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(f"{target}: expected nothing or an empty folder, found something")
+    folder = place_of(destination, [str(damaged)])
     try:
         fields = run(
             run_repair,
             str(damaged),
-            os.path.realpath(target),
+            str(folder),
             on_message=None if progress is None else lambda figures: progress(*figures),
         )
     except BaseException:
-        forget(Path(os.path.realpath(target)), _WORK)
+        forget(folder, _WORK)
         raise
-    return RepairReport(str(damaged), str(target), **fields)
+    return RepairReport(str(damaged), str(Path(local_path(destination))), **fields)
 
 
 def run_repair(send: Send, source: str, destination: str) -> dict[str, Any]:

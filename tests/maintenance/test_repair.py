@@ -18,7 +18,7 @@ from support.indexes import make_index, problems_of, records_of, repaired, text
 from support.stored import PAGE, flipped, record_key, store_values, stored_values
 
 import simindex
-from simindex import Config, CorruptIndexError, Layout, RepairReport, SimHashConfig, Sketch
+from simindex import Config, CorruptIndexError, FormatError, Layout, RepairReport, SimHashConfig, Sketch
 from simindex.storage.folder import data_file
 
 LAYOUTS = {"whole": Layout(4), "chunked": Layout(4, 16, 600)}
@@ -50,8 +50,12 @@ def test_repair_of_a_sound_index_gives_all_of_it(index: Path, tmp_path: Path) ->
     assert records_of(tmp_path / "new") == records_of(index)
     assert list(records_of(tmp_path / "new")) == list(records_of(index))
     assert not problems_of(tmp_path / "new")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FormatError, match="an empty folder or nothing"):
         simindex.repair(index, tmp_path / "new")
+    before = sorted(index.iterdir())
+    with pytest.raises(ValueError, match="outside of the index"):
+        simindex.repair(index, index / "new")
+    assert sorted(index.iterdir()) == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["i", "new"]
 
 
