@@ -76,9 +76,10 @@ _LONGEST_UNFINISHED = 1 << 16
 def open_proven(
     path: str, data: str, map_bytes: int, create: bool, permissions: int | None
 ) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-    """Open an index's data file as `open_lmdb` does, after a proof of the pages that opening touches. Returns
-    (environment, whether one may write, (device, inode) of the file). Raises FileNotFoundError where there is
-    none and `create` is false, CorruptIndexError for damage."""
+    """Open an index's data file as `open_lmdb` does, after a proof of the pages that opening touches, and
+    again where another file takes its place meanwhile. Returns (environment, whether one may write, (device,
+    inode) of the file). Raises FileNotFoundError where there is none and `create` is false, CorruptIndexError
+    for damage."""
     # Another file may take its place at any moment. What lies there before is kept open, so that no
     # other file gets its inode: LMDB has the file that is seen before and after. Another one is opened
     # anew.

@@ -317,7 +317,8 @@ class WriterLock:
             self.waited_seconds = time.monotonic() - started
 
     def _take(self, permissions: int | None) -> bool:
-        """Take the lock if it is free, and return whether it was; the lock file is made if missing."""
+        """Take the lock if it is free, and return whether it was; the lock file is made if missing. Raises
+        OSError where the file system has no locks."""
         # Opened for every attempt: a file kept open would go along into a forked child, which would
         # hold the lock, too.
         self.held.add(self)

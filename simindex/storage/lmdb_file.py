@@ -161,9 +161,9 @@ def open_lmdb(
     data: str, map_bytes: int, create: bool, permissions: int | None = None
 ) -> tuple[lmdb.Environment, bool]:
     """Open a data file with a map of `map_bytes`, or less where the system grants less; returns the
-    environment and whether one may write. `create`: a missing file is made. What is made gets the permissions
-    of the data file, or `permissions`. Frees the reader slots of killed processes. Raises SimIndexError, as
-    `translated`, where LMDB cannot open it."""
+    environment and whether one may write: with `create`, which makes a missing file, or where the file may be
+    written. What is made gets the permissions of the data file, or `permissions`. Frees the reader slots of
+    killed processes. Raises SimIndexError, as `translated`, where LMDB cannot open it."""
     # Readers open writable too where they may, so that a writer of the same process can share it.
     path = os.path.dirname(data)
     missing = [file for file in (data, data + LOCK_SUFFIX) if not os.path.exists(file)]
@@ -338,8 +338,9 @@ class Limit:
         return None if self.max_bytes is None else self.max_bytes - _kept_for_removals(self.max_bytes)
 
     def map_bytes(self, data: str, num_open: int) -> int:
-        """Return how much address space to reserve for a data file, where the process has `num_open` others
-        open: `max_bytes`, or as much as suits the file and the process."""
+        """Return how many bytes of address space to reserve for a data file: `max_bytes`, or else 1 TiB (64
+        GiB where `num_open`, how many others the process has open, is 32 or more), at least four times the
+        length of the file, at most a sixth of what the process may have."""
         if self.max_bytes is not None:
             return self.max_bytes
         most = max(_MAP_BYTES if num_open < _CROWD else _MAP_BYTES_IN_A_CROWD, _GROWTH * _length(data))
