@@ -121,7 +121,7 @@ def pairs_of(
     where: Filter | None = None,
 ) -> Pairs:
     """Return the pairs of the newest commit, in a handle of their own, which pins it; none is looked for yet.
-    `where` is applied at once, to all records."""
+    `where` is applied at once, to all records. Raises as `require_comparable`."""
     hashes = None if texts is None else _TextHashes(texts, scheme.config, memory_bytes)
     own = PinnedTables(store.environment().folder, scheme=scheme)
     try:

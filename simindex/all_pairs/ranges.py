@@ -151,9 +151,10 @@ def walk_range(
     folder: str | None = None,
     reads_ahead: bool = False,
 ) -> Iterator[Edges]:
-    """Yield the edges of one range of keys, the `index`-th, over all tables: verified pairs, some at a time,
-    and documents of long runs, which are not compared here. Edges that do not fit into `memory_bytes` are
-    written to `folder` meanwhile; `reads_ahead`: another thread reads the next piece of a table."""
+    """Yield the edges of one range of keys, the `index`-th, over all tables: verified pairs, of which
+    `walk.hands_on` says which, some at a time, and documents of long runs, which are not compared here. Edges
+    that do not fit into `memory_bytes` are written to `folder` meanwhile; `reads_ahead`: another thread reads
+    the next piece of a table."""
     plan = walk.plan
     pieces = ((table, piece) for table in walk.tables for piece in _pieces(walk, table, source, index))
     by_table = groupby(ahead(pieces, 1) if reads_ahead else pieces, key=itemgetter(0))
@@ -266,7 +267,7 @@ def compare_crowded(
 
     Args:
         numbers: of the documents, ascending: whole runs.
-        ages: index of each number by age.
+        ages: of every number, its rank by age, 0 the oldest.
     """
     plan, bands = walk.plan, walk.scheme.tables.bands
     leaders = _oldest_equal(source.columns_of(numbers), numbers, ages)

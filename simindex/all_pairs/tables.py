@@ -171,8 +171,8 @@ def merged(sources: Sequence[Iterator[Piece]]) -> Iterator[Piece]:
 
 
 def merged_by_age(pieces: Iterator[Piece], more: Piece, ages: np.ndarray) -> Iterator[Piece]:
-    """Yield entries, those of one key by their numbers, and among them `more`, each of which stands where its
-    one of `ages` would be as a number."""
+    """Yield entries by key, those of one key by number, with `more` sorted in among them, each by its one of
+    `ages` in place of its number."""
     order = np.lexsort((ages, more[0]))
     keys, numbers, ages = more[0][order], more[1][order], ages[order]
     for block_keys, block in pieces:

@@ -447,7 +447,7 @@ class View:
         return self._of_keys(rows, [encoded]).get(0) if rows else None
 
     def find_stored(self, key: object) -> tuple[int, StoredRecord]:
-        """Return (doc id, record) of a stored key. Raises KeyError when there is none."""
+        """Return (doc id, record) of a stored key. Raises KeyError when there is none, and as `find_key`."""
         found = self.find_key(key)
         if found is None:
             raise KeyError(key)
