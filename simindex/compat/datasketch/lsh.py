@@ -167,7 +167,8 @@ class StoredSignatures:
         self._flush_beyond_room()
 
     def remove(self, key: Key) -> None:
-        """Remove a key. Raises ValueError where it is not stored."""
+        """Remove a key, at once or with the next changes that are stored. Raises ValueError where it is not
+        stored."""
         if key not in self:
             raise ValueError(f"key: expected a stored one, found {key!r}")
         self._added.pop(key, None)
@@ -324,7 +325,7 @@ class MinHashLSH(StoredSignatures):
         return f"MinHashLSH(threshold={self.threshold:g}, num_perm={self.h}, path={self.path!r})"
 
     def insert(self, key: Key, minhash: Any, check_duplication: bool = True) -> None:
-        """Store a signature under a key.
+        """Store a signature under a key; without a path, and in a session, it is gathered first.
 
         Args:
             key: str, bytes or 64-bit int.
@@ -380,7 +381,7 @@ class MinHashLSH(StoredSignatures):
         return [(match.key, match.similarity or 0.0) for match in matches]
 
     def add_to_query_buffer(self, minhash: Any) -> None:
-        """Keep a signature for `collect_query_buffer`."""
+        """Keep a signature for `collect_query_buffer`. Raises as `query`."""
         self._asked.append(self._sketch(minhash)[0])
 
     def collect_query_buffer(self) -> list[Key]:

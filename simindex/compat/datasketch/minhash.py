@@ -172,7 +172,8 @@ class MinHash:
         return len(self)
 
     def update(self, b: Any) -> None:
-        """Add one value to the set: what the hash function takes, bytes by default."""
+        """Add one value to the set: what the hash function takes, bytes by default. Raises as
+        `update_batch`."""
         self.update_batch([b])
 
     def update_batch(self, b: Iterable[Any]) -> None:
