@@ -90,8 +90,8 @@ def encode_chunk(key: bytes, keys: np.ndarray, doc_ids: np.ndarray | None = None
 def encode_sketch_chunk(
     key: bytes, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray
 ) -> bytes:
-    """Return a chunk of the sketch column, in pages: in each words, fingerprints, doc ids, one seal <u8.
-    words: shape (n, bands)."""
+    """Return a chunk of the sketch column, in pages: in each words <u8, fingerprints <u8, doc ids <u4, one
+    seal <u8. words: shape (n, bands)."""
     bands = words.shape[1]
     shape = page_shape((KEY_BYTES * bands, FINGERPRINT_BYTES, DOC_ID_BYTES))
     return _kernel.fill_pages(words, fingerprints, doc_ids, bands, *shape, chunk_seed(key))

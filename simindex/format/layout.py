@@ -245,7 +245,7 @@ class SegmentEntry(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:
-        """Entries of each kind of table: key, copy, band, permutation, shingle."""
+        """Entries of one table of each kind: key, copy, band, permutation, shingle."""
         return (
             self.num_keys,
             self.num_copies,
