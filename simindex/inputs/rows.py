@@ -22,6 +22,7 @@ import xxhash
 from simindex.errors import InputError
 from simindex.format.keys import encode_key
 from simindex.format.records import is_flat, pack_metadata
+from simindex.remote import is_remote
 from simindex.sketching.sketch import Sketch
 
 T = TypeVar("T")
@@ -124,11 +125,14 @@ def content_key(document: RowDocument) -> str:
 
 
 def tidy_path(path: str) -> str:
-    """Return a path as a key has it: without "." and doubled or closing slashes; ".." stays, as typed.
+    """Return a path as a key has it: without "." and doubled or closing slashes; ".." stays, as typed, and
+    so does a URL.
 
     >>> tidy_path("./docs//a.txt"), tidy_path("."), tidy_path("/a/./b/"), tidy_path("../a")
     ('docs/a.txt', '.', '/a/b', '../a')
     """
+    if is_remote(path):
+        return path
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return ("/" if path.startswith("/") else "") + "/".join(parts) or "."
 

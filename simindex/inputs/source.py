@@ -162,9 +162,8 @@ class Source:
 
     @property
     def key(self) -> str:
-        """The key of its document, where it is one: its path as it was given, "." and "//" left out; a URL
-        unchanged."""
-        return self.path if is_remote(self.path) else tidy_path(self.name)
+        """The key of its document, where it is one: its path, as `tidy_path` has it."""
+        return tidy_path(self.name)
 
     def total_bytes(self) -> int | None:
         """Return the bytes of the file as it lies there; ``None`` where they are unknown, as of a pipe or

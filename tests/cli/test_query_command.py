@@ -75,6 +75,10 @@ def test_query_others_leaves_the_file_itself_out(run: Run, tmp_path: Path) -> No
         run("query", "news", "--input", "tree", "--others", "--simhash", "--limit", 1, "--json")
     ):
         assert line["query"] not in [match["key"] for match in line["matches"]]
+    url = f"file://{tmp_path}/tree/a.txt"
+    assert run("insert", "remote", url).code == 0
+    assert keys_of(run, "remote", "--file", url) == [url]
+    assert not run("query", "remote", "--file", url, "--others").out
 
 
 def test_query_reads_a_file_or_stdin(run: Run, news: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from support.servers import in_memory, served
 
 from simindex import remote
-from simindex.inputs import InputError, Inputs, MissingPackageError, Row
+from simindex.inputs import Fields, InputError, Inputs, MissingPackageError, Row
 from simindex.remote import location_of
 
 LINES = b"".join(b'{"id": %d, "text": "a text of a few words, number %d"}\n' % (n, n) for n in range(2_000))
@@ -53,6 +53,8 @@ def test_a_pattern_takes_remote_files_by_name_and_parquet_is_sought_in() -> None
         )
         assert rows(f"{url}/[ab].*") == TEXTS * 2
         assert rows(f"{url}/c.txt") == [(f"{url}/c.txt", "one text")]
+        by_line = Inputs([f"{url}/b.jsonl"], Fields(id="none", key_from="line"))
+        assert next(iter(by_line)).key == f"{url}/b.jsonl:1"  # a URL stands in keys as it was given
         with pytest.raises(InputError, match=r"memory://crawl: expected a file, found a folder; name its"):
             Inputs([url])
 
