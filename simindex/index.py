@@ -495,6 +495,7 @@ class Index:
             IndexFullError: not enough space. Where that is known at the start, nothing was changed, and
                 `needed_bytes` says how much it takes.
         """
+        require_callable("progress", progress)
         compact(self._session, progress)
 
     # ---- queries ----

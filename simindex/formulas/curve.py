@@ -60,7 +60,7 @@ def candidate_probability(
     """
     require_share("similarity", similarity, zero=True)
     if (rows is None) == (prefix_bits is None):
-        raise TypeError(f"expected rows or prefix_bits, found {'both' if rows else 'neither'}")
+        raise TypeError(f"expected rows or prefix_bits, found {'neither' if rows is None else 'both'}")
     if bands < 1 or (rows is not None and rows < 1):
         raise ValueError(f"expected at least 1 band and 1 row, found {bands} and {rows}")
     if prefix_bits is not None and prefix_bits < 1:

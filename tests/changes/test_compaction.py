@@ -50,6 +50,17 @@ def test_progress_goes_up_to_the_total(segmented: Index, monkeypatch: pytest.Mon
     assert (len(progress_calls) > 10) == (step == 1)
 
 
+def test_compaction_refuses_a_progress_that_cannot_be_called_before_it_begins(tmp_path: Path) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:
+        insert(index, 0)
+        insert(index, 1)
+        segments = index.stats().segments
+        with pytest.raises(TypeError, match="progress: expected a callable or None, found int"):
+            index.compact(5)  # type: ignore[arg-type]
+        assert index.stats().segments == segments > 1
+        check(index, range(2))
+
+
 def test_compaction_of_nothing_and_of_one_segment_merges_nothing(tmp_path: Path) -> None:
     progress_calls: list[tuple[int, int]] = []
     with simindex.open(tmp_path / "i", "x", SMALL, layout=LAYOUT) as index:

@@ -146,3 +146,8 @@ def test_pick_bands_equals_the_textbook(threshold: float, num_perm: int) -> None
 def test_arguments_out_of_range_are_refused(call: Callable[..., object], error: type[Exception]) -> None:
     with pytest.raises(error, match="expected"):
         call()
+
+
+def test_rows_of_zero_beside_prefix_bits_are_both_and_not_neither() -> None:
+    with pytest.raises(TypeError, match="expected rows or prefix_bits, found both"):
+        tuning.candidate_probability(0.5, 16, 0, prefix_bits=16)
