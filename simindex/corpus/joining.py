@@ -160,8 +160,8 @@ class Joined(SnapshotIterator[Pair]):
 
 
 def _opened(side: Any, max_candidates: int, opened: ExitStack) -> Index | None:
-    """Return a new handle on an index, whose snapshot is pinned, to be closed with `opened`; ``None`` for a
-    corpus."""
+    """Return a new read-only handle on an index, or on that at a path, whose snapshot is pinned, to be closed
+    with `opened`; ``None`` for a corpus."""
     if isinstance(side, Index):
         path = side.path
     elif isinstance(side, str | os.PathLike) and is_index(side):

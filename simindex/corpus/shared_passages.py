@@ -112,7 +112,8 @@ def explain(a: str, b: str, config: Config | None = None) -> Explanation:
 
 
 def shingles_to_explain(config: Config) -> Shingles:
-    """Return the shingles that a similarity under these settings is about.
+    """Return the shingles that a similarity under these settings is about: those of SimHash where there is no
+    MinHash.
 
     >>> shingles_to_explain(Config(num_perm=0)).size
     1

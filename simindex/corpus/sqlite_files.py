@@ -87,8 +87,8 @@ class TextFile:
             yield batch
 
     def explain(self, document: Any, kept: int | None) -> Explanation | None:
-        """Return what the beginnings of a document and of the text stored under the number `kept` share;
-        ``None`` where `kept` is, where no text is stored under it, or where the document is no str."""
+        """Return what the beginnings of a document, as `a`, and of the text stored under the number `kept`
+        share; ``None`` where `kept` is, where no text is stored under it, or where the document is no str."""
         if kept is None or not isinstance(document, str):
             return None
         with naming_file(self._path):

@@ -21,9 +21,10 @@ def config_for(
     exact: bool,
     has_into: bool,
 ) -> Config:
-    """Return the configuration of a job: that of the first existing index among `others`, else `config`, else
-    one that fits the other arguments. ConfigMismatchError: `config` differs from that of the index;
-    ArgumentValueError: its seed is "random"."""
+    """Return the configuration of a job: that of the first index that exists among the paths `others`, else
+    `config`, else one that fits the other arguments, with both halves of a sketch where `has_into`.
+    ConfigMismatchError: `config` differs from that of the index; ArgumentValueError: without an index its
+    seed is "random"."""
     for other in others:
         try:
             with face.open(other, "r") as index:

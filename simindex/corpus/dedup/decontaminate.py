@@ -63,7 +63,7 @@ class Held(NamedTuple):
     spans: list[list[int]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with JSON's types."""
+        """Return the item as a dict of its attributes, with JSON's types."""
         return self._asdict() | {"item": plain(self.item)}
 
 
@@ -195,7 +195,7 @@ class Contaminated(NamedTuple):
     items: list[Held]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with JSON's types, as a line of the report."""
+        """Return its line of the report of removed rows, as a dict with JSON's types."""
         found = {"id": plain(self.key), "input": self.place.input, "row": self.place.row}
         return found | {"number": self.number, "items": [item.to_dict() for item in self.items]}
 
@@ -225,7 +225,7 @@ class _HoldingRow(NamedTuple):
         return zip(self.items, self.held.shares, located, strict=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the line of the report: that of `contaminated`."""
+        """Return its line of the report, a dict: that of `contaminated`, made without these objects."""
         items = [
             {"item": plain(key), "item_input": name, "item_row": row, "share": share, "spans": spans}
             for (key, name, row), share, spans in self._each()
@@ -269,7 +269,8 @@ class _ItemReporter(Reporter):
         return {"contamination": share, "items": [item.to_dict() for item in items]}
 
     def tell(self, removed: _HoldingRow) -> None:
-        """Take note of the items of a row, and call the caller's function with it."""
+        """Call `note_items` for a row, and the caller's function, if there is one, with its
+        `Contaminated`."""
         self._note_items(removed.key, removed.place, removed.items, removed.held.shares)
         if self._settings.on_removed is not None:
             super().tell(removed.contaminated())
@@ -348,8 +349,8 @@ class Decontamination(Job):
             yield index
 
     def _stored_items(self, items: Entries) -> Iterator[tuple[int, Any, list[Any]]]:
-        """Yield (number, document, [id, input, row]) of each item, and count them in `state`, from 0, and
-        those of fewer words than a shingle has."""
+        """Yield (number, document, [id, input, row]) of each item; `state` gets the number of those yielded
+        so far, and of those among them that have fewer words than a shingle."""
         state = self.state
         state.items = state.short_items = 0
         shingles, seed = self._config.shingles, self._config.hash_seed

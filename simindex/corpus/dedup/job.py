@@ -192,7 +192,8 @@ class Job:
                 journal.drop_work()
 
     def _write(self, folder: str, files: tuple[Output, Output, Output], journal: Journal | None) -> None:
-        """Decide the rows, and write them."""
+        """Decide the rows that are not done yet, and write them and the reports to `files`: the output, the
+        report of removed rows, that of documents."""
         with self._decisions(folder) as decided:
             Work(self, self._reporter(), files, journal).read(decided)
 
@@ -252,7 +253,7 @@ class Job:
         return self._entries.head()
 
     def advance(self) -> None:
-        """Call the caller's function with the progress."""
+        """Call the caller's `progress`, if there is one, with the number of rows that are done."""
         if self._settings.progress is not None:
             self._settings.progress(self.state.read)
 

@@ -56,7 +56,8 @@ class State:
 
 
 def digest_of(job: dict[str, Any]) -> str:
-    """Return the digest of a job, hexadecimal."""
+    """Return the digest of a job, or of what its journal holds, and of the format of journals: 32 hexadecimal
+    digits."""
     return xxhash.xxh3_128_hexdigest(json.dumps([_FORMAT, job], sort_keys=True).encode())
 
 
@@ -127,7 +128,7 @@ class Journal:
 
 def read_journal(path: str) -> dict[str, Any]:
     """Return what a journal holds: "job" and "state". Raises FileNotFoundError, and JobError where it is
-    damaged."""
+    damaged or of another format."""
     with open(path, "rb") as file:
         content = file.read()
     try:
@@ -178,7 +179,7 @@ def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> tuple[o
 
 
 def _arguments(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a job by its arguments, with "sink" and "removed" in the place of "outputs", which is
+    """Return a job by its arguments: with "sink" and "removed", the two of "outputs", which becomes
     ``None``."""
     return {**dict(zip(("sink", "removed"), job["outputs"], strict=True)), **job, "outputs": None}
 

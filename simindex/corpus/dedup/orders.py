@@ -117,7 +117,8 @@ def _stored(rank: Any) -> Any:
 
 def _sort(keep: Keep, path: str, ranks: Iterable[list[Any]], numbers: np.ndarray) -> None:
     """Overwrite `numbers` with the numbers of the rows, the largest rank first, ``None`` last, equal ones in
-    the order of the input. OrderError: no row has the field to order by."""
+    the order of the input; they are sorted in a file of SQLite at `path`, which stays. OrderError: no row has
+    the field to order by."""
     with opened_sqlite(path) as db:
         db.executescript("drop table if exists rows; create table rows (number integer primary key, rank);")
         number = 0

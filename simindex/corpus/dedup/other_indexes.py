@@ -48,10 +48,11 @@ def decided_by_others(
     batch_size: int,
     first: int,
 ) -> Generator[tuple[SketchedRows, list[NumberedVerdict]], None, None]:
-    """Yield each batch with the verdicts of indexes on its rows: (number, verdict), ascending, where rows
-    without a match are left out unless a limit was hit. `first` is the number of the first row. Indexes are
-    asked about many at once; where `batches` fails, those before are yielded first. With `fields` a row goes
-    only for a document that has the same values in its metadata."""
+    """Yield each batch with the verdicts of the indexes at `paths` on its rows: (number, verdict), ascending,
+    ``None`` for a row without a match for which a limit was hit; others without one are left out. `first` is
+    the number of the first row. Indexes are asked about many batches at once; where `batches` fails, those
+    before are yielded first. With `fields` a row goes only for a document that has the same values in its
+    metadata."""
     query = query._replace(limit=None) if fields else asked_if_new(query._replace(limit=1))  # one is enough
     size = -(-_ROWS_TOGETHER // batch_size)
     with ExitStack() as opened:
@@ -77,7 +78,7 @@ def _verdicts(
 ) -> list[NumberedVerdict]:
     """Return (index among the rows, verdict), ascending: on a row with matches the best one in the first
     index that has one; ``None`` on a row without any for which a limit on candidates was hit. Other rows are
-    left out."""
+    left out. With `fields` only documents of the row's source, of `sources`, are matches."""
     verdicts: dict[int, Verdict | None] = {}
     for other in others:
         for index, matches in enumerate(_found_in(other, query, sketches, len(fields) > 0)):
@@ -111,8 +112,9 @@ def _matches(query: BandQuery | FingerprintQuery, sketches: SketchBatch, view: V
 
 
 def store_kept(kept: Iterable[tuple[Key, Place, Sketch, dict[str, Any]]], into: Index) -> None:
-    """Insert the rows that stay into an index, with source, input and row as metadata: each under its key;
-    where another document has that, under ``input:row``, then ``input:row~2`` and on. A row that is there
+    """Insert the rows that stay into an index, with source, input, row and paragraph, if it is one, as
+    metadata: each under its key; where another document has that, under ``input:row``, of a paragraph
+    ``input:row#paragraph``, then ``input:row~2`` and on. A row that is there
     with the same metadata and sketch is passed over; nothing is replaced."""
 
     def items() -> Iterator[tuple[Key, Any, Any]]:

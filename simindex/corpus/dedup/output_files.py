@@ -57,7 +57,7 @@ class Writing(NamedTuple):
     def output(self, folder: str) -> Output:
         """Return the output of the rows: a file's by its suffix, at its path or, where that is remote, in the
         job's folder; a callable's; or one that drops them. InputError: no such suffix, or .txt for
-        paragraphs."""
+        texts that lose paragraphs."""
         if self.path is not None:
             if self.cut is not None and self.mode == "remove" and _suffix_of(self.path) == ".txt":
                 takes_texts = (

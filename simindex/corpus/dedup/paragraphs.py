@@ -120,8 +120,8 @@ class ParagraphRows(Rows):
         verdicts: Sequence[Verdict],
         source_of: Callable[[Entry], dict[str, Any] | None],
     ) -> Iterator[dict[str, Any]]:
-        """Yield the report line, a dict, of each paragraph at ascending indexes of this batch; see
-        `removed_row`."""
+        """Yield the report line, a dict, of each paragraph at ascending indexes of this batch, with the
+        verdict beside its index and the source of its document; see `removed_row`."""
         at = 0
         for index, verdict in zip(indices, verdicts, strict=True):
             while index >= self._ends[at]:

@@ -30,7 +30,8 @@ class Reporter:
 
     @property
     def needs_removed(self) -> bool:
-        """Whether more is made of a row that goes than its line of the report."""
+        """Whether a `Removed` has to be made of a row that goes: for an annotated output, an explanation, or
+        the caller's function."""
         return self.annotates or self._settings.explain or self._settings.on_removed is not None
 
     def removed(self, entry: Entry, verdict: Any) -> Any:
@@ -70,8 +71,8 @@ class Reporter:
         return (entry, None) if removed is None else None
 
     def written_rest(self, rest: Rest) -> Written | None:
-        """Return (entry, note) to write for a document whose paragraphs were compared; ``None`` where no
-        paragraph of it is left."""
+        """Return (entry, note) to write for a document whose paragraphs were compared: where the output is
+        annotated the whole document with its note, else what is left of it, ``None`` where nothing is."""
         if self.annotates:
             return rest.whole, _note_of_rest(rest)
         return None if rest.left is None else (rest.left, None)

@@ -123,7 +123,7 @@ class SketchFiles:
         others: list[Any] | None = None,
         sources: list[bytes] | None = None,
     ) -> None:
-        """Append rows with their sketches, and what else is known of each: its rank in the keep order, its
+        """Append rows with their sketches, and what else is known of each: its rank (`orders.rank_of`), its
         source; `others`: the numbered verdicts of other indexes. All that counts after the next `sync`."""
         words, present, fingerprints = sketches.words, sketches.present, sketches.fingerprints
         digests = fingerprints
@@ -261,13 +261,13 @@ class SketchFiles:
             words[:, band] = next(columns)
         return words, next(columns)
 
-    def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, of_rows: int) -> Iterator[Sketch]:
-        """Yield the sketch of each of some rows. With `of_rows`, where the input was sketches made by
+    def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, from_rows: bool) -> Iterator[Sketch]:
+        """Yield the sketch of each of some rows. With `from_rows`, where the input was sketches made by
         `Sketch.from_rows`, they have no origin, as a bare fingerprint has none."""
         config, columns = sketcher.config, (numbers, self.present(numbers), self._num_shingles(numbers))
         each = zip(*map(np.ndarray.tolist, columns), *self.sketches(numbers), strict=True)
         for number, halves, num_shingles, words, fingerprint in each:
-            is_own = not of_rows and halves & ~_HAS_KEPT != HAS_FINGERPRINT
+            is_own = not from_rows and halves & ~_HAS_KEPT != HAS_FINGERPRINT
             yield Sketch(
                 config.num_perm,
                 words.copy() if halves & HAS_SIGNATURE else None,
@@ -333,8 +333,8 @@ class SketchFiles:
 
 def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int) -> Piece:
     """Return (leaders, copies), uint32 and of one length: each row of the mask `compared` whose sketch and
-    kept shingles equal those of an earlier one, beside the first such row. About `capacity` rows are sorted
-    in one go."""
+    kept shingles equal those of an earlier one, beside the first such row; in no order. About `capacity` rows
+    are sorted in one go."""
     found = [np.empty((2, 0), dtype=np.uint32)]
     digests = partial(files.parts, "digests")
     for run in runs_of(_sorted(digests, compared, 64, (0, EVERY_KEY), capacity), 64, len(compared)):
@@ -435,7 +435,8 @@ def _of_range(parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, fir
 
 def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:
     """Return the sketches of rows, both halves as far as the configuration has them. A document that is a
-    `Sketch` itself must have the half `compares`, or it is refused; an error names the key."""
+    `Sketch` itself must have the half `compares`, `HAS_SIGNATURE` or `HAS_FINGERPRINT`, or it is refused; an
+    error names the key."""
     documents = rows.documents
     if set(map(type, documents)) == {str}:
         with suppress(TypeError, ValueError):  # they are raised below, and name the one

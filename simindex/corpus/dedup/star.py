@@ -276,9 +276,9 @@ class Star:
     # ---- the decision ----
 
     def decided(self, found: Iterable[Edges], fetch: Fetch) -> Outcome:
-        """Take all that ranges have found, then decide every row: return the rows that go, each with the most
-        similar row that stays, and the rows that are bounded. To be called once; `fetch` gives the sketches
-        of documents of long runs."""
+        """Take all that ranges have found, then decide every row: return, by their numbers, the rows that go,
+        ascending, each with the most similar row that stays, and the rows that are bounded. To be called
+        once; `fetch` gives the sketches of documents of long runs."""
         for some in found:
             self._take(some)
         gone, numbers_of = self._new_edges(), self._order.numbers_of
@@ -321,7 +321,7 @@ def assigned(links: np.ndarray, rows: np.ndarray) -> np.ndarray:
     positions in keep order, ascending, with all edges of each later end. `links`, by position, has each
     row's own position while it stays; for one that goes now, an earlier one that stays is put there
     (forest.c). Returns for each row that goes its edge with the lowest score to a row that stays, of
-    several the earliest; rows that stay have none."""
+    several the earliest, in keep order; rows that stay have none."""
     edges = np.ascontiguousarray(rows["edge"])
     _kernel.assign_stars(links, edges)
     later, earlier = ends_of(edges)

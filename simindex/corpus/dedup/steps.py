@@ -151,11 +151,11 @@ class DedupSteps:
         numbers = self._order(files).numbers_of(np.arange(files.count, dtype=np.uint32))
         numbers = numbers[stays[numbers]]
         assert files.mark is not None
-        of_rows = files.mark["sources"] & OF_ROWS
+        from_rows = bool(files.mark["sources"] & OF_ROWS)
         for first in range(0, len(numbers), _STORED_AT_ONCE):
             some = numbers[first : first + _STORED_AT_ONCE]
             origins = files.origins(some, self.entries.names)
-            sketches = files.sketch_values(some, self._sketcher, of_rows)
+            sketches = files.sketch_values(some, self._sketcher, from_rows)
             for number, (key, origin, _) in zip(some.tolist(), origins, strict=True):
                 yield key, origin, next(sketches), self._source_named(files, number)
 
@@ -373,7 +373,8 @@ def input_changed(names: Iterable[str], total: int) -> InputError:
 def plan_of_query(
     scheme: Scheme, query: BandQuery | FingerprintQuery, max_run: int, memory_bytes: int
 ) -> PairPlan:
-    """Return how all pairs are found that a query for one of them would find."""
+    """Return how all pairs are found that a query for one of them would find; more than `max_run` documents
+    of one prefix are not compared all with all."""
     call = "deduplicate"
     if isinstance(query, BandQuery):
         how = query.recall, query.exact, False

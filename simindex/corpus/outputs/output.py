@@ -37,7 +37,7 @@ def packer(name: str) -> Callable[[bytes], bytes]:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Run the block; an OSError that it raises names the file at `path`."""
+    """Run the block; an OSError of it that names no file is raised as one that names `path`."""
     try:
         yield
     except OSError as error:
@@ -76,8 +76,8 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 @contextmanager
 def whole_file(path: str) -> Iterator[IO[bytes]]:
     """Give a file that takes the place of the one at `path` when the block ends well, whole, and durable but
-    for its name, as of `system.whole_file`. Where `path` is a link, the file that it leads to is replaced;
-    errors name `path`."""
+    for its name. As of `system.whole_file` several processes may write it at once, and nothing is left where
+    the block fails. Where `path` is a link, the file that it leads to is replaced; errors name `path`."""
     with naming(path), system.whole_file(os.path.realpath(path)) as file:
         yield file
 

@@ -187,8 +187,8 @@ def _batch_of(row: Entry) -> int:
 
 
 def _batch_size(schema: Any) -> dict[str, int]:
-    """Return how many values to write at a time, as arguments of pyarrow: all, where views are in a struct,
-    which it cannot cut; else what it takes itself."""
+    """Return how many values pyarrow is to write at a time, as an argument of its writers: all, where views
+    are in a struct, which it cannot cut; else none, as it takes its own number."""
 
     def has_nested_view(kind: Any) -> bool:
         inner = [kind.field(at).type for at in range(kind.num_fields)]

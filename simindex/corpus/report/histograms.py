@@ -30,8 +30,8 @@ class Histograms(NamedTuple):
 
 
 def histograms_of(index: Index, threshold: float) -> Histograms:
-    """Return the histograms of an index, with pairs from the threshold on. Without documents `ages` is empty.
-    Cost: that of `Index.pairs`, and one reading of all records."""
+    """Return the histograms of an index, with the pairs of `pairs_to_count`. Without documents `ages` is
+    empty. Cost: that of `Index.pairs`, and one reading of all records."""
     with pairs_to_count(index, threshold) as pairs:
         sizes = pairs.bucket_sizes()
         steps = Counter(step_of(pair.similarity, pair.distance) for pair in pairs)
@@ -41,8 +41,8 @@ def histograms_of(index: Index, threshold: float) -> Histograms:
 
 
 def pairs_to_count(index: Index, threshold: float) -> Pairs:
-    """Return the pairs of an index from the threshold on, or without MinHash within its distance; each copy
-    of a sketch is paired with the first of them only."""
+    """Return the pairs of an index from the threshold on, or without MinHash, whatever the threshold, those
+    within the distance that it is built for; each copy of a sketch is paired with the first of them only."""
     if index.config.num_perm:
         return index.pairs(threshold, copies="first")
     return index.pairs(copies="first")
@@ -63,7 +63,7 @@ def step_of(similarity: float | None, distance: int | None) -> int:
 
 def labelled(histogram: Counter[int], by_similarity: bool, threshold: float, most: int) -> Bars:
     """Return the count of each bar by its label, empty bars too: similarities from the threshold, or from the
-    least below it, up to "1.00"; or distances from `most` bits down to 0."""
+    least below it, up to "1.00"; or, whatever the threshold, distances from `most` bits down to 0."""
     if not by_similarity:
         return [(f"{step} bits", histogram[step]) for step in range(most, -1, -1)]
     first = min(min(histogram, default=100), int(threshold * 100)) // _STEP_PERCENT * _STEP_PERCENT

@@ -45,7 +45,7 @@ def overview_of_job(folder: str, bounds: Bounds) -> Overview:
     Memory: some 100 bytes a removed row and 200 a cluster.
 
     Raises:
-        SimIndexError: the job has not finished, or its journal is damaged.
+        SimIndexError: the job has not finished, or its journal is damaged; FileNotFoundError: there is none.
     """
     path = os.path.join(folder, JOURNAL)
     found = read_journal(path)
