@@ -1531,13 +1531,13 @@ _NO_TABLES = list, chain, GeneratorType, KeyedSketches
 
 
 def rows_of(
-    call: str, items: Iterable[tuple[Any, ...]] | Table, key: str | None, text: str | None, columns: Any
+    call: str, items: Iterable[tuple[Any, ...]] | Table, key: str | None, text: str | None, metadata: Any
 ) -> Iterable[tuple[Any, ...]]:
-    """Return the items of a call, with a table's rows in its place; what is surely no table as it is. Raises
-    TypeError for what is no iterable of many, and as `keyed_documents`."""
-    if type(items) in _NO_TABLES and key is text is columns is None:
+    """Return the items of a call: of a table the rows that `keyed_documents` yields, anything else unchanged.
+    Raises as that, and TypeError, which names the call, for what is no iterable of many."""
+    if type(items) in _NO_TABLES and key is text is metadata is None:
         return items  # type: ignore[return-value] # it is one of those
-    rows = keyed_documents(items, key, text, columns)
+    rows = keyed_documents(items, key, text, metadata)
     require_many(call, "items", rows, f"{call.replace('_many', '')}(key, document)")
     return rows
 
