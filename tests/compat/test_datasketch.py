@@ -6,6 +6,7 @@ import random
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -381,6 +382,9 @@ def test_other_numbers_of_permutations_than_multiples_of_eight_are_stored_as_far
     with MinHashLSH(num_perm=4_096, params=(1_024, 4)) as lsh:
         lsh.insert("a", made(FERRY, num_perm=4_096))
         assert lsh.query(made(FERRY, num_perm=4_096)) == ["a"]
+        for call in (lsh.get_counts, partial(lsh.get_subset_counts, "a")):
+            with pytest.raises(ValueError, match=r"within the 1024 values .* found 1024 bands of 4 rows"):
+                call()
 
 
 @pytest.mark.parametrize(
@@ -451,6 +455,9 @@ def test_forest_finds_the_nearest_and_gives_their_hash_values_back(tmp_path: Pat
         assert values.dtype == minhash.hashvalues.dtype
     with pytest.raises(KeyError):
         forest.get_minhash_hashvalues("none")
+    forest.remove("morning")
+    with pytest.raises(KeyError):
+        forest.get_minhash_hashvalues("morning")
     other = pickle.loads(pickle.dumps(forest))
     assert other.query(MINHASHES["train"], 1) == ["train"]
     assert (other.k, other.l) == (16, 8)

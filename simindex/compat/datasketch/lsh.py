@@ -424,7 +424,8 @@ class MinHashLSH(StoredSignatures):
     def get_counts(self) -> list[dict[bytes, int]]:
         """Return for each of the b bands: r stored bytes -> how many signatures have these there.
 
-        Stores what is gathered, and reads everything that is stored.
+        Stores what is gathered, and reads everything that is stored. Raises ValueError where the bands reach
+        beyond the values that are stored.
         """
         self.flush()
         return self._counts(stored.sketch for stored in self._index.values())
@@ -435,6 +436,11 @@ class MinHashLSH(StoredSignatures):
         return self._counts(self._index[key].sketch for key in dict.fromkeys(keys))
 
     def _counts(self, sketches: Iterable[Sketch]) -> list[dict[bytes, int]]:
+        if self.b * self.r > self._config.num_perm:
+            raise ValueError(
+                f"counts: expected bands within the {self._config.num_perm} values of a signature that are "
+                f"stored, found {self.b} bands of {self.r} rows"
+            )
         counts: list[Counter[bytes]] = [Counter() for _ in range(self.b)]
         for sketch in sketches:
             assert sketch.rows is not None  # MinHash alone is stored here
@@ -524,6 +530,8 @@ class MinHashLSHForest(StoredSignatures):
     def get_minhash_hashvalues(self, key: Key) -> np.ndarray:
         """Return all hash values of a stored signature, or of one that waits for `index`. Raises KeyError
         where there is none of that key."""
+        if key not in self:
+            raise KeyError(key)
         added = self._added.get(key)
         scheme, _, values = self._index[key].metadata if added is None else added[1]
         return np.array(values, dtype=SCHEMES[scheme].dtype if scheme in SCHEMES else np.int64)
