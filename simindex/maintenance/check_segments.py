@@ -60,7 +60,7 @@ class Numbers:
         self.leads = np.isin(self.documents["doc_ids"], copies["leaders"])
 
     def indices(self, doc_ids: np.ndarray) -> np.ndarray:
-        """Return the index of each relative doc id in `doc_ids`, -1 for those that are not there."""
+        """Return for each of these relative doc ids its index in `documents`, -1 where it is not there."""
         if not len(self.doc_ids):
             return np.full(len(doc_ids), -1)
         at = np.minimum(np.searchsorted(self.doc_ids, doc_ids), len(self.doc_ids) - 1)
@@ -362,8 +362,8 @@ class SegmentCheck:
                 self._report(message, error.table, chunk=error.chunk, block=error.block)
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
-        """Report stored values that have other bytes than `puts`, which were written anew. Nothing is
-        compared where not all entries could be read; missing values are reported already."""
+        """Report stored values that have other bytes than `puts`, which were written anew; nothing unless
+        `is_whole`: all entries could be read. Missing values are reported already."""
         if not is_whole:
             return
         for key, value in puts:

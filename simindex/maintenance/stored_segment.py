@@ -252,7 +252,8 @@ class SegmentSamples:
 
     def of(self, doc_ids: np.ndarray, counts: Counts, one_in: int) -> tuple[Samples, np.ndarray]:
         """Return the samples of these doc ids, which may be in any order, and for each whether it is lost:
-        the table has not as many hashes as `counts` say, and its sample is empty."""
+        the table has not as many hashes as `counts` say, and its sample is empty. `one_in`: one in so many
+        shingles is sampled."""
         firsts = np.searchsorted(self._doc_ids, doc_ids)
         found = np.searchsorted(self._doc_ids, doc_ids, side="right") - firsts
         is_lost = found != num_entries(*counts)

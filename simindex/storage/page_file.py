@@ -229,7 +229,7 @@ def pages_of_values(file: PageFile, big: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def mapped(file: int, path: str, advice: int = mmap.MADV_NORMAL) -> np.ndarray:
     """Return an open data file, by its descriptor, as uint8: mapped, not read; empty where the file is.
-    `path` is that of the index, for errors."""
+    `path` is that of the index, for errors; raises SimIndexError where no address space is left."""
     if not os.fstat(file).st_size:
         return np.empty(0, dtype=np.uint8)
     try:
@@ -396,8 +396,8 @@ class MappedFile:
 
     @classmethod
     def open(cls, path: str, identity: tuple[int, int], base: int, num_bytes: int) -> MappedFile | None:
-        """Open the file at a path; ``None`` where that cannot be opened, or is not the one
-        of this (device, inode)."""
+        """Open the file at a path, which lies behind the map of `num_bytes` at the address `base`; ``None``
+        where it cannot be opened, or is not the one of this (device, inode)."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

@@ -64,7 +64,8 @@ class NewFile:
 
     def commit(self, change: Callable[[WriteTransaction], Result]) -> Result:
         """Run `change` in a transaction of the new file and return its result; the commit is not durable yet.
-        No call may be open on this thread."""
+        Where an error is raised, LMDB's as SimIndexError, nothing of it is stored. No call may be open on
+        this thread."""
         try:
             with Call(self._environment), self._environment.env.begin(write=True) as txn:
                 result = change(WriteTransaction(txn, self._environment.databases))

@@ -395,8 +395,9 @@ class Store:
         raise SimIndexError(f"{self.path}: no read transaction after six attempts; too many readers")
 
     def _begin(self, environment: Environment, *, buffers: bool) -> lmdb.Transaction | None:
-        """Begin to read an environment; ``None`` where a newer file has come beside its own. Raises
-        ClosedError where its file was removed or replaced otherwise; the path is looked at once a second."""
+        """Begin to read an environment, by views if `buffers`; ``None`` where a newer file has come beside
+        its own. Raises ClosedError where its file was removed or replaced otherwise; the path is looked at
+        once a second."""
         begin: Any = environment.env.begin  # its types tell views from copies; who uses them does not
         txn: lmdb.Transaction = begin(buffers=buffers)
         if not environment.databases:
