@@ -225,7 +225,7 @@ class _HoldingRow(NamedTuple):
         return zip(self.items, self.held.shares, located, strict=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its line of the report, a dict: that of `contaminated`, made without these objects."""
+        """Return its line of the report, a dict: that of `contaminated`."""
         items = [
             {"item": plain(key), "item_input": name, "item_row": row, "share": share, "spans": spans}
             for (key, name, row), share, spans in self._each()

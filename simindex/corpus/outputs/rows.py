@@ -50,8 +50,8 @@ def with_text(content: Any, field: str, text: str) -> Any:
 
 
 def values_of(row: Entry) -> dict[str, Any]:
-    """Return the fields of a row, by name; of an item "id", "text" and the fields of its metadata, or all of
-    that as "metadata" where it is no mapping."""
+    """Return the fields of a row, by name; of an item "id", "text" and the other fields of its metadata, or
+    all of that as "metadata" where it is no mapping."""
     content: Any = row.content
     if isinstance(content, bytes):
         content = loads(content)
@@ -116,7 +116,8 @@ class JsonLines(Encoder):
 
 
 def json_line(orjson: Any, values: Any, spells: bool = False) -> bytes:
-    """Return a line of JSON. Lone surrogates are escaped (\\ud800), or with `spells` spelled out as text."""
+    """Return values as a line of JSON with its line feed, what JSON has no type for as text; `orjson`: the
+    module. Lone surrogates are escaped (\\ud800), or with `spells` spelled out as text."""
     try:
         options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
         return bytes(orjson.dumps(values, option=options, default=_plain))
