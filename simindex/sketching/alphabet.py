@@ -42,7 +42,7 @@ _HEAD = 20
 
 @cache
 def _file() -> tuple[str, dict[str, bytes]]:
-    """Return the Unicode version and the packed sections."""
+    """Return the Unicode version, and by name each section of `unicode.bin`, compressed by zlib."""
     import json
     from pathlib import Path
 
@@ -117,8 +117,8 @@ def mapping(step: Mapping) -> bytes:
 
 @cache
 def _cells(step: Mapping) -> np.ndarray:
-    """Return the cell of each code point in a mapping, uint16: 0 where it stays and joins with nothing before
-    it, `_MAPPED` or more where it is mapped."""
+    """Return the cell of each code point in a mapping, uint16: `_MAPPED` or more where it is mapped, less
+    where it stays, 0 where it joins with nothing before it either."""
     found = mapping(step)
     num_cells = int(np.frombuffer(found, "<u4", 1)[0])
     rows = np.frombuffer(found, "<u2", NUM_CODES // 64, _HEAD)
@@ -153,7 +153,7 @@ def lower_ascii(text: str) -> str:
 
 
 def pieces(text: str, step: Mapping) -> list[tuple[int, int]]:
-    """Return the slices, first and last exclusive, that a step may change, each by itself."""
+    """Return the slices (begin, exclusive end) that a step may change, each by itself, ascending."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
     changes = _cells(step)[codes] > 0
     if step == "fold":

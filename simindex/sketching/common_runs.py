@@ -35,10 +35,10 @@ class ShingleRow:
         self.order = np.argsort(numbers, kind="stable")
         self.ascending = numbers[self.order]
 
-    def positions_of(self, ascending: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def positions_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return for each number where in `order` its occurrences begin, and their exclusive end; both are
         equal where it does not occur."""
-        return self.ascending.searchsorted(ascending), self.ascending.searchsorted(ascending, "right")
+        return self.ascending.searchsorted(numbers), self.ascending.searchsorted(numbers, "right")
 
     def shared_with(self, other: ShingleRow) -> np.ndarray:
         """Return the indices in this row, ascending, at which a number stands that the other row has, too; -1
@@ -51,7 +51,7 @@ class ShingleRow:
 
 
 def common_runs(a: ShingleRow, b: ShingleRow) -> list[CommonRun]:
-    """Return the runs that two rows have in common, by their position in `a`.
+    """Return the runs that two rows have in common, ascending by position in `a`, then in `b`.
 
     The first row is walked; each of its shared shingles that is in no run yet begins one, at the occurrence
     in the second that makes it longest, and of equal ones at the next behind the run before. What of the
@@ -73,7 +73,8 @@ def common_runs(a: ShingleRow, b: ShingleRow) -> list[CommonRun]:
 
 
 def _walk(a: ShingleRow, b: ShingleRow, shared: np.ndarray) -> list[CommonRun]:
-    """Return the runs that begin at the positions `shared` of `a`, those left out that are in one already."""
+    """Return the runs through positions of `a`: `shared`, ascending, whose shingles `b` has. None begins at a
+    position in the run before. A run reaches back as far as both rows agree."""
     positions, few = shared.tolist(), _TRIED // 2
     firsts, ends = map(np.ndarray.tolist, b.positions_of(a.array[shared]))
     runs: list[CommonRun] = []

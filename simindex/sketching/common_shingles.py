@@ -54,7 +54,7 @@ def common_shingles(
     """Return the shingles that more than a share of the documents have, and more than two of them.
 
     `documents` begins a pass over all of them; it is called twice where they do not fit into the memory. A
-    document that has `keep` hashes, its smallest, tells nothing of larger ones.
+    document that has `keep` hashes, its smallest, tells nothing of larger ones and does not count for them.
 
     Memory: `memory_bytes`, and 24 bytes for each shingle that is common in a part.
     """
@@ -116,7 +116,7 @@ class OwnShingles:
 
     A bit is set for each shingle (a filter of one function: Bloom 1970), so each bit that another document
     lacks is a shingle that it lacks. No pair is ruled out of a document that kept `keep` hashes, or that is
-    not given. Never changed. Memory: 44 bytes a document.
+    not given. Documents come as (doc id, hashes), ascending. Never changed. Memory: 44 bytes a document.
     """
 
     def __init__(

@@ -63,7 +63,8 @@ _CHARACTERS_A_WORD = 8
 
 
 def shingles_in(document: object, shingles: Shingles) -> Iterable[Any]:
-    """Return a document that is neither a str nor a Sketch as what it is: an iterable of shingles.
+    """Return a document that is neither a str nor a Sketch as an iterable of shingles: itself, or the
+    elements of an array.
 
     A list of strings that are far longer than `shingles` is one of whole texts, and refused. Raises TypeError
     that names the right call.

@@ -85,7 +85,8 @@ def share_held(a: np.ndarray, b: np.ndarray, keep: int) -> float:
 
 
 def _below_bound(a: np.ndarray, b: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray, np.uint64]:
-    """Return the hashes below the least bound of two documents, of which one kept `keep`; and this bound."""
+    """Return the hashes of both documents below the bound, and the bound: the largest hash of a document that
+    kept `keep`, the lesser one of two such. One document at least did."""
     # A bound of another type than theirs would make NumPy convert both arrays first.
     bound = min(hashes[-1] for hashes in (a, b) if len(hashes) == keep)
     return a[: a.searchsorted(bound)], b[: b.searchsorted(bound)], bound

@@ -33,7 +33,7 @@ def splitmix64(seed: int, count: int) -> np.ndarray:
 
 
 def row_coefficients(num_perm: int, seed: int) -> np.ndarray:
-    """Return a_i (odd) and b_i of each row i, whose hash is h_i(x) = a_i x + b_i mod 2^32: uint32.
+    """Return a_i (odd) and b_i of each row i, where h_i(x) = a_i x + b_i mod 2^32: uint32, (2, num_perm).
 
     Those of fewer rows are the first of more. Source: universal hashing, Carter and Wegman 1979.
     """
@@ -59,7 +59,8 @@ def hash_functions(num_perm: int, seed: int) -> bytes:
 
 
 def band_words(rows: np.ndarray) -> np.ndarray:
-    """Pack MinHash rows into 64-bit band words, eight rows a word, row 1 in the top byte: uint64.
+    """Pack the low 8 bits of MinHash rows into 64-bit band words, eight rows a word along the last axis, row
+    1 in the top byte: uint64.
 
     Words that share their first 8r bits agree in r rows. Source: b-bit minwise hashing, Li and Koenig 2010;
     prefix order, LSH Forest, Bawa et al. 2005.

@@ -26,7 +26,8 @@ def edited_by(shingles: Shingles) -> tuple[str, ...]:
 
 @cache
 def steps_before(shingles: Shingles) -> tuple[str, ...]:
-    """Return the steps that a text takes before it goes to the kernel, in order."""
+    """Return the editing steps that a text takes before it goes to the kernel, in order: all but a last
+    "fold", which the kernel does."""
     steps = edited_by(shingles)
     return steps[:-1] if kernel_folds(shingles) else steps
 
@@ -50,7 +51,7 @@ def prepare(text: str, shingles: Shingles) -> str:
 
 
 def edits(text: str, step: str) -> Iterator[Edit]:
-    """Yield the edits of a step in a text, ascending; one may put in what stands there."""
+    """Yield the edits that one editing step makes in a text, ascending."""
     mapping = _MAPPINGS.get(step)
     return _by_pieces(text, mapping) if mapping else _EDITS[step](text)
 

@@ -38,8 +38,8 @@ def mixed_hashes(hashes: np.ndarray) -> np.ndarray:
 
 
 def num_entries(num_shingles: np.ndarray, num_sampled: np.ndarray) -> np.ndarray:
-    """Return how many hashes samples have: those up to the limit, but at least `FLOOR`, or all that a
-    document of fewer shingles has."""
+    """Return how many hashes the sample of each document has: `num_sampled`, those up to the limit, but at
+    least `FLOOR`, or all where it has fewer shingles."""
     counts: np.ndarray = np.maximum(num_sampled, np.minimum(num_shingles, FLOOR))
     return counts
 
@@ -84,7 +84,7 @@ class Samples:
 
     @property
     def ends(self) -> np.ndarray:
-        """Where the hashes of each document end: int64."""
+        """Where in `hashes` those of each document end, exclusive: int64."""
         return np.cumsum(num_entries(self.num_shingles, self.num_sampled), dtype=np.int64)
 
     def at(self, index: int) -> Sample:
@@ -104,7 +104,7 @@ class Samples:
 
     @classmethod
     def joined(cls, parts: Sequence[Samples]) -> Samples:
-        """Return one `Samples` of several batches of the same limit, in their order."""
+        """Return one `Samples` of several batches, one at least, of the same `one_in`, in their order."""
         return cls(
             np.concatenate([part.hashes for part in parts]),
             np.concatenate([part.num_shingles for part in parts]),

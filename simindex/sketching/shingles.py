@@ -81,7 +81,8 @@ def ready_hashes(shingles: Iterable[str | bytes | int], seed: int) -> np.ndarray
 
 def document_hashes(document: Any, shingles: Shingles, seed: int) -> np.ndarray:
     """Return the hashes of the shingles of a document, a str or ready shingles: uint64, repeats included; of
-    a mapping as `weighted_hashes` has them. Raises ArgumentTypeError for a Sketch, and as `shingles_in`."""
+    a mapping those of `weighted_hashes`, without the weights. Raises as `shingles_in`, and ArgumentTypeError
+    for a Sketch."""
     if isinstance(document, Sketch):
         raise ArgumentTypeError("document", "a text or ready shingles", "a Sketch, which has neither")
     if isinstance(document, str):

@@ -25,7 +25,7 @@ from simindex.sketching.sample import Sample, Samples
 
 
 def origin_of(config: Config) -> bytes:
-    """Return a digest of the settings that a sketch depends on."""
+    """Return a digest, 8 bytes, of the settings that a sketch depends on."""
     stored = config.to_dict()
     simhash, rest = stored["simhash"], (config.num_perm, config.hash_seed)
     parts = (stored["hashing"], stored["shingles"], simhash and simhash["shingles"], *rest)
@@ -37,7 +37,7 @@ _HEXADECIMAL = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 def fingerprint_of(value: object) -> int:
     """Return a fingerprint as an int of 0..2**64-1. A negative int is taken as two's complement, a text as 1
-    to 16 hexadecimal digits; ArgumentTypeError or ArgumentValueError for anything else."""
+    to 16 hexadecimal digits, behind 0x or not; ArgumentTypeError or ArgumentValueError for anything else."""
     if isinstance(value, str):
         if not _HEXADECIMAL.fullmatch(value):
             raise ArgumentValueError("fingerprint", "1 to 16 hexadecimal digits", f"{value!r:.40}")

@@ -240,8 +240,8 @@ class Sketcher:
 
     def _of_sketches(self, sketches: list[Sketch]) -> SketchBatch:
         """Return ready sketches as a batch, with the halves, kept and sampled shingles that this
-        configuration has. Raises ConfigMismatchError for one of other settings, ArgumentValueError for one of
-        another number of rows, and as `_take_brought`."""
+        configuration has; samples only where all have them. Raises ConfigMismatchError for one of other
+        settings, ArgumentValueError for one of another number of rows, and as `_take_brought`."""
         config, batch = self.config, self._empty(len(sketches), 0)
         origins = {sketch.origin for sketch in sketches}
         if origins - {None, self.origin}:

@@ -56,7 +56,8 @@ class _Aligned(NamedTuple):
 def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
     """Cut a text as `shingles` say and return its tokens with their places in it.
 
-    `names` has the numbers of words so far, and gets new ones: one for all texts that are to be compared.
+    `names` has the numbers of words so far, and gets new ones: one for all texts that are to be compared. The
+    number of a character is its code point.
     """
     if isinstance(shingles, WordShingles):
         words = shingles_of(text, WordShingles(1, shingles.normalize))
@@ -69,7 +70,7 @@ def tokens_of(text: str, shingles: Shingles, names: dict[str, int]) -> Tokens:
 
 
 def token_places(text: str, shingles: Shingles) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the tokens of a text begin and end in it, as `tokens_of` does."""
+    """Return where the tokens of a text begin and end in it, as `Tokens.starts` and `ends`."""
     if isinstance(shingles, WordShingles):
         return _word_spans(text, shingles)
     tokens = tokens_of(text, shingles, {})

@@ -16,7 +16,8 @@ from simindex.textbook.hashes import djb2a
 def band_words(rows: Sequence[int]) -> list[int]:
     """Pack 8-bit rows into 64-bit words, eight a word, row 1 in the most significant byte.
 
-    Words that share their first 8*r bits agree in r rows (LSH Forest, Bawa et al. 2005).
+    Words that share their first 8*r bits agree in r rows (LSH Forest, Bawa et al. 2005). Raises ValueError
+    where rows do not fill the last word.
 
     >>> [hex(word) for word in band_words([1, 2, 3, 4, 5, 6, 7, 255])]
     ['0x1020304050607ff']
@@ -42,7 +43,7 @@ def shares_prefix(rows: Sequence[int], others: Sequence[int], prefix_bits: int) 
 def pick_bands(threshold: float, num_hashes: int) -> int:
     """Return the least b with b ln b >= -n ln t, n hashes, t the threshold (seed 001).
 
-    With n/b rows a band, the S-curve then rises at about (1/b)**(b/n) = t.
+    With n/b rows a band, the S-curve then rises at about (1/b)**(b/n) = t. ValueError: t outside (0, 1].
 
     >>> pick_bands(0.5, 100)
     23
@@ -57,6 +58,8 @@ def pick_bands(threshold: float, num_hashes: int) -> int:
 
 def band_buckets(signature: Sequence[int], bands: int, rows: int) -> list[tuple[int, ...]]:
     """Return the bucket of each band: its rows themselves, so that only equal bands meet (seed 003).
+
+    Rows left over are in no band. ValueError: fewer rows than the bands take.
 
     >>> band_buckets([1, 2, 3, 4], bands=2, rows=2)
     [(1, 2), (3, 4)]

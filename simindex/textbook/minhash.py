@@ -67,7 +67,8 @@ def row_hashing(
 ) -> Iterator[list[list[float]]]:
     """Yield the slots, a list for each function with one for each column, after each row (seeds 002 to 004).
 
-    One pass: a hash function of the row's number stands in for each permutation. The last are the signatures.
+    One pass: a hash function of the row's number, from `first_row` on, stands in for each permutation. The
+    last slots are the signatures.
 
     >>> list(row_hashing([[1, 0], [0, 1], [1, 1]], [lambda x: 2 * x % 3]))
     [[[0, inf]], [[0, 2]], [[0, 1]]]
@@ -322,8 +323,8 @@ def brute_force_matches(
 
 
 def brute_force_pairs(sets: Mapping[Key, Set[object]], threshold: float) -> list[tuple[Key, Key, float]]:
-    """Return (key, key, similarity) of every pair at least `threshold` alike, the most similar first, then in
-    the order of `sets`.
+    """Return (key, later key, similarity) of every pair at least `threshold` alike, the most similar first,
+    then in the order of `sets`.
 
     >>> brute_force_pairs({"a": {1}, "b": {1, 2}, "c": {1, 2}}, 0.9)
     [('b', 'c', 1.0)]

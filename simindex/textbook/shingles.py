@@ -115,7 +115,7 @@ _IGNORABLE = re.compile(
 
 
 def nfkc_casefold(text: str) -> str:
-    """Return NFKC_Casefold of `text` in form D: what looks alike is alike (Unicode Standard, definition 147).
+    """Return NFKC_Casefold of form D of `text`: what looks alike is alike (Unicode Standard, definition 147).
 
     Each character by itself is folded, brought to form KC and rid of what is not seen, until nothing changes;
     then the whole is brought to form C.
@@ -226,7 +226,8 @@ def _starts(length: int, size: int) -> range:
 def word_shingles(tokens: Sequence[str], size: int) -> list[str]:
     """Return the runs of `size` words, joined by a space, in order and with repeats (seed 004).
 
-    Fewer words are one shingle of all of them; no word, no shingle. ValueError: a size below 1.
+    Fewer words are one shingle of all of them; no word, no shingle. ValueError: a size below 1. TypeError: a
+    text, which is not cut.
 
     >>> word_shingles(["a", "bump", "on", "the"], 3)
     ['a bump on', 'bump on the']

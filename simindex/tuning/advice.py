@@ -63,7 +63,7 @@ class Advice:
 
     @property
     def threshold(self) -> float:
-        """That of the setting."""
+        """That of the setting: a similarity, or with SimHash a number of bits."""
         return self.setting.threshold
 
     def command(self, sample: str) -> str:
@@ -94,8 +94,8 @@ class Advised(NamedTuple):
 
 
 def without_labels(sample: Sample, found: SamplePairs, shingles: Shingles, threshold: float) -> Advised:
-    """Return the advice where the sample's pairs of the threshold are those to be found: the smallest MinHash
-    setting that finds nearly what the best one does. Of more than 10,000 pairs as many are drawn."""
+    """Return the advice where the pairs of at least `threshold` are those to be found: the smallest MinHash
+    setting that is nearly as good as the best. Of more than 10,000 pairs `found` as many are drawn."""
     rows = list(range(len(found.ends)))
     if len(rows) > _MEASURED_PAIRS:
         rows = Random(_SEED).sample(rows, _MEASURED_PAIRS)

@@ -52,7 +52,7 @@ class Labels:
     skipped: int  # labels without a verdict
 
     def figures(self, similarities: np.ndarray) -> LabelFigures:
-        """Return how many of each verdict there are in each tenth of these similarities of the pairs."""
+        """Return how many labels of each verdict each tenth has, by the `similarities` of `pairs`."""
         tenths = tenths_of(similarities)
         yes, no = (np.bincount(tenths[are], minlength=10).tolist() for are in (self.wanted, ~self.wanted))
         return LabelFigures(tuple(yes), tuple(no), self.skipped)

@@ -95,6 +95,7 @@ def points_of(
 
     Args:
         scores: similarities, or negative distances, with negative thresholds; points have them positive.
+        weights: how many pairs each pair stands for.
         counting: the share of the labels that the intervals are made for: not all where the same labels chose
             the threshold, which looks better on them than on others.
     """

@@ -51,7 +51,7 @@ class TuningReport:
         return sum(self.histogram)
 
     def num_from(self, similarity: float) -> int:
-        """Return how many pairs have at least that similarity, rounded to a hundredth; below 0.2 all."""
+        """Return how many pairs have at least this similarity, taken to the hundredth; below 0.2 all."""
         return sum(self.histogram[max(0, round(100 * (similarity - LEAST_SIMILARITY))) :])
 
     @property

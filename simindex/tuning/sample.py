@@ -163,7 +163,7 @@ def _scripts(texts: Sequence[str]) -> dict[str, float]:
 
 def _common_share(texts: list[np.ndarray]) -> float:
     """Return the mean share of a text's shingles that a hundredth of the texts have, and two at least.
-    `texts`: the different shingles of each, at least one."""
+    `texts`: the different shingles of each, none empty."""
     known, same = np.unique(np.concatenate(texts), return_inverse=True)
     owners = np.bincount(same, minlength=len(known))
     is_common = owners[same] >= max(2, _COMMON * len(texts))

@@ -80,7 +80,8 @@ def pairs_of_sample(sample: Sample, shingles: Shingles) -> SamplePairs:
 
 
 def _pairs_among(sample: Sample, rows: list[int], shingles: Shingles) -> SamplePairs | None:
-    """Return the pairs among the texts at these indexes, or None where there are more than a million."""
+    """Return the pairs among the texts at the indexes `rows`, or None where there are more than a million; a
+    note says where some may be missing."""
     found: list[tuple[int, int, float]] = []
     config = Config(shingles=shingles, num_perm=_NUM_PERM, simhash=None)
     texts = sample.texts

@@ -119,7 +119,7 @@ _SomeTexts = tuple[Sequence[str], np.ndarray]
 
 
 def _some_of(texts: Sequence[str], shingles: Shingles) -> _SomeTexts:
-    """Return at most 500 of the texts, from all over them."""
+    """Return at most 500 of the texts, from all over them, and how many different shingles each has."""
     some = texts[:: -(-len(texts) // _TIMED)]
     return some, np.array([len(distinct(shingle_hashes(text, shingles, 0))) for text in some])
 
@@ -153,7 +153,7 @@ def containment_setting(
     wanted: Wanted, shingles: Shingles, threshold: float, goal: Goal, texts: Sequence[str]
 ) -> Setting:
     """Return what `query_containment` with texts would find from the share `threshold` on, by the fewest
-    sampled shingles that find nearly what the most do."""
+    sampled shingles whose worth by the goal is nearly the greatest."""
     some, of, found = _some_of(texts, shingles), wanted.measured, []
     reaches = of.containments >= threshold - _ROUNDING
     pairs = np.stack(of, axis=1)[reaches].tolist()
