@@ -144,7 +144,7 @@ class RayTasks(Tasks):
         return int(self._ray.available_resources().get("CPU", 0))
 
     def _require_free(self) -> None:
-        """Wait a little for a free core. Raises ScaleOutError where others hold all of them."""
+        """Wait for a free core, four seconds at most. Raises ScaleOutError where others hold all of them."""
         until = time.monotonic() + _FREE_SECONDS
         while not self._free() and (cores := self._cores()):
             if time.monotonic() > until:
@@ -195,7 +195,7 @@ class RayTasks(Tasks):
 
 def _in_folder(function: Callable[[Any, Any], _T], known: tuple[str, Any], job: Any) -> _T:
     """Return ``function(common, job)``, called in the driver's working directory, where this node has that.
-    `known`: (that directory, common). A task has its process alone."""
+    The process, which a task has alone, stays in it. `known`: (that directory, common)."""
     folder, common = known
     # Absolute paths do not need it, and of others the missing one is named.
     with suppress(OSError):

@@ -156,7 +156,7 @@ def _unpacked(
 
 
 def report_file(stages: Stages, number: int) -> str:
-    """Return the file of the lines that a part has in the report of removed rows."""
+    """Return the path of the file of the lines that a part has in the report of removed rows."""
     return os.path.join(stages.decided, f"removed-{number:06}")
 
 

@@ -31,8 +31,8 @@ def parts_of(inputs: Inputs, most: int, tasks: Tasks) -> tuple[list[InputPart], 
     """Return (parts, lines): the parts of the inputs, and how many lines each holds, 0 where lines are not
     counted.
 
-    Files of lines that are not packed are cut at line ends, into at most so many bytes, and their lines
-    counted by tasks; any other input is a part.
+    Files of lines that are not packed are cut at line ends, into parts of about `most` bytes or fewer, and
+    their lines counted by tasks; any other input is a part. Raises InputError for standard input.
     """
     if "-" in inputs.paths:
         raise InputError("stdin", "expected files that every node can read, found standard input")

@@ -56,7 +56,7 @@ class OnceIndex(Index):
     ) -> Done:
         """Store those documents that nothing is like, in one commit; repeated with the same `call` store
         nothing, and return the first answer. `tells`: return, and keep with the answer, the matches of the
-        others."""
+        others. `touch`: as of `Index.insert_many_if_new`."""
 
         def add(_: Writer, pending: Pending, view: View) -> list[Any]:
             decided = add_batch_if_new(pending, view, query, documents, on_conflict, touch)

@@ -102,7 +102,11 @@ class Compared:
 
     def _crowded(self, is_crowded: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the pairs, PAIR_ROW, of documents in long runs that no range has handed on. The first call
-        finds them and writes them to a file, from which later ones read."""
+        finds them, sets `bounded`, and writes them to a file, from which later ones read.
+
+        Args:
+            is_crowded: of each document, whether it is in such a run.
+        """
         stages, path = self._stages, os.path.join(self._stages.sketches, "crowded")
         if self._bounded is None:
             walk, (_, ages) = stages.walk(self._total), self._by_age()
@@ -262,8 +266,8 @@ class Compared:
                 begun = []
 
     def _edges(self, linkage: Linkage, ages: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
-        """Yield (edges, whether their sketches are equal) as `group` takes them, of documents by their place
-        in `ages`: first those of stored copies; of stars then those of equal sketches."""
+        """Yield (edges, whether their sketches are equal) as `group` takes them, between `ages` of documents:
+        those of stored copies; of stars then those of equal sketches; then all others, as of unequal ones."""
         leaders, copies = self._source.copies()
         yield edges_between(ages[leaders], ages[copies]), True
         for are_copies in (True, False) if linkage == "star" else (False,):

@@ -226,8 +226,8 @@ def cut_into_parts(stages: Stages, part_bytes: int, tasks: Tasks) -> Stages:
 
 
 def require_files(sources: object, call: str, *, skip_bad_rows: bool = False) -> PathEntries:
-    """Return the rows of sources that are files. UnsupportedError: an iterable or standard input, which only
-    this process can read, or only once."""
+    """Return the rows of sources that are files. UnsupportedError, which names the `call`: an iterable or
+    standard input, which only this process can read, or only once."""
     entries = sources
     if not isinstance(entries, PathEntries):
         entries = entries_of(sources, on_bad_row=pass_over if skip_bad_rows else None)

@@ -132,7 +132,8 @@ class Owner:
     # ---- backups ----
 
     def _count(self, changes: int) -> None:
-        """Count changes; where enough of them have no backup and none is under way, begin one in a thread."""
+        """Count changes; where there is a uri, and enough came since a backup was last begun, even one that
+        failed, and none is under way, begin one in a thread."""
         due = max(_LEAST_CHANGES, len(self._open()) // _SHARE_OF_ALL)
         with self._lock:
             self._changes += changes
@@ -299,7 +300,8 @@ class SharedIndex:
         self, method: str, name: bytes, documents: NewDocuments, *others: Any
     ) -> Iterator[tuple[NewDocuments, list[int], list[Any]]]:
         """Have the owner store documents, and yield (documents, counts, (index, matches) of each with
-        matches). Where the answer is too large to be kept for a repetition, each half is stored by itself."""
+        matches). Where the answer is too large to be kept for a repetition, each half is stored by itself;
+        AnswerTooLargeError: that of one document is."""
         try:
             yield documents, *self._asked("change", method, name, documents, *others)
         except AnswerTooLargeError:

@@ -113,7 +113,7 @@ class Stages(NamedTuple):
 
     @property
     def compares(self) -> int:
-        """The half of a sketch that is compared."""
+        """The half of a sketch that is compared: HAS_SIGNATURE or HAS_FINGERPRINT."""
         return HAS_SIGNATURE if self.plan.method == "minhash" else HAS_FINGERPRINT
 
     @property
@@ -301,7 +301,8 @@ def sketch_part(stages: Stages, number: int) -> None:
 
 
 def _write_line_ends(folder: str, stages: Stages, number: int, sizes: np.ndarray) -> None:
-    """Write down where the lines of a part end, where these are its rows; see `Stages.line_ends`."""
+    """Write the file of `Stages.line_ends` of a part, by the `sizes` of its rows in bytes, ends of lines with
+    them; no file where the part is a whole input, or a line of it is no row."""
     if (extent := stages.parts[number].extent) is None:
         return
     with open(stages.paths[stages.parts[number].input_index], "rb") as file:
