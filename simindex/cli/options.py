@@ -432,8 +432,7 @@ class CreationOptions(SketchOptions):
     containment: int | None = number(
         "--containment",
         least=0,
-        help="Sample one in N shingles, for find, passages, query --contained: 1, 2, 4 .. 64 (default 0: "
-        "none).",
+        help="Sample one in N shingles, for find and passages: 1, 2, 4 .. 64 (default 0: none).",
     ).field()
 
     def config(self, base: Config) -> Config:

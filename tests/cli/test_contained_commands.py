@@ -1,4 +1,4 @@
-"""`simindex find`, `query --contained` and `passages`: what holds what, as a table and as JSON lines."""
+"""`simindex find` and `passages`: what holds what, as a table and as JSON lines."""
 
 import json
 from pathlib import Path
@@ -37,12 +37,18 @@ def test_find_prints_what_the_library_finds(run: Run, pages: str) -> None:
     assert lines[1].split() == ["7", "shore", "1.000", "0.579", "exact", "part", "of", "stored"]
 
 
-def test_query_contained_asks_in_both_directions(run: Run, pages: str) -> None:
-    text = f"Beans and peas are sown when the soil is warm. {ITEM}"
-    found = matches_of(run("query", pages, text, "--contained", "--json"))
-    assert [(match["key"], match["relation"]) for match in found] == [("garden", "holds stored")]
-    lines = run("query", pages, ITEM, "--contained", "--threshold", 0.5).out.splitlines()
-    assert lines[1].split()[:2] == ["shore", "1.000"]
+def test_find_asks_for_one_text_in_both_directions(run: Run, pages: str) -> None:
+    """The text spans lines, and comes from standard input or a file."""
+    find = "find", "-", "--format", "text", "--in", pages, "--json"
+    text = ITEM.replace(" and ", "\n\nand ").encode()
+    (found,) = matches_of(run(*find, stdin=text))
+    assert (found["query"], found["key"], found["in_stored"]) == ("stdin", "shore", 1.0)
+    around = b"We know:\n" + str(PAGES[1]["text"]).encode() + b"\n" + text
+    both = matches_of(run(*find, "--direction", "either", stdin=around))
+    assert {match["key"]: match["relation"] for match in both} == {"garden": "holds stored"}
+    Path("around.txt").write_bytes(around)
+    of_file = matches_of(run("find", "around.txt", "--in", pages, "--direction", "either", "--json"))
+    assert of_file == [match | {"query": "around.txt"} for match in both]
 
 
 def test_wrong_usage_of_containment_is_refused(run: Run, pages: str) -> None:

@@ -132,10 +132,8 @@ def test_metadata_field_that_no_row_has_is_said(run: Run, rows_file: str) -> Non
 def test_text_that_is_a_file_or_a_key_is_said_where_it_matches_nothing(run: Run, news: str) -> None:
     Path("my notes.txt").write_text(FOX)
     hints = {"my notes.txt": "a file; --file 'my notes.txt' ", "fox too": "a stored key; --key 'fox too' "}
-    assert run("insert", "parts", "articles.jsonl", "--containment", 1).code == 0
     for text, hint in hints.items():
         assert hint in run("query", news, text).err
-        assert hint in run("query", "parts", text, "--contained").err
     for text in (FOX, "nothing of the kind", "long " * 1_000, "a\0b"):
         assert "; --" not in run("query", news, text, "--threshold", 0.99).err.replace("; --threshold", "")
 

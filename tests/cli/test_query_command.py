@@ -213,7 +213,6 @@ def test_where_leaves_documents_of_other_metadata_out_in_every_command(run: Run)
     assert keys_of(run, "news", FOX, *french, "--limit", 2) == ["a", "c"]
     assert keys_of(run, "news", FOX, *french, "--nearest", 2) == ["a", "c"]
     assert keys_of(run, "news", FOX, *french, "--simhash") == ["a", "c", "d"]
-    assert keys_of(run, "news", FOX, *french, "--contained") == ["a", "c", "d"]
     assert keys_of(run, "news", "--key", "b", *french) == ["a", "c", "d"]
     inside = matches_of(run("find", "-", "--in", "news", *french, "--json", stdin=json_lines(rows[1:2])))
     assert [match["key"] for match in inside] == ["a", "c", "d"]

@@ -139,8 +139,6 @@ query news fox --simhash --max-distance 4 | '--max-distance': expected 0..3
 query news fox --nearest 3 --max-distance 2 | --max-distance does not go with --nearest
 query news fox --max-distance 64 | '--max-distance': expected 0..63
 query news fox --limt 1 | --limit
-query news fox --contained --nearest 3 | --nearest does not go with --contained
-query news --key fox --contained | --contained goes with TEXT or --file, not with --key
 query news --input articles.jsonl --explain articles.jsonl | --explain goes with TEXT, --file or --key
 query news --fingerprint xyz | --fingerprint: expected 1 to 16 hexadecimal digits
 query news --fingerprint ff --threshold 0.5 | --threshold does not go with --simhash
@@ -249,7 +247,7 @@ def test_wrong_usage_is_named_in_plain_words_and_makes_nothing(
 FAILED = r"""
 query news fox --exact; pairs news --exact; clusters news --exact | keeps none; build it with --keep-shingles
 join news articles.jsonl --exact; find page.txt --in pages --exact | keeps none; build it with --keep-shingles
-query news fox --contained; passages news --file page.txt | was built without; build it with --containment 1
+find page.txt --in news; passages news --file page.txt | was built without; build it with --containment 1
 passages pages --file page.txt --texts page.txt | found none of 'fox'
 query pages fox --simhash | expected an index with SimHash, found one built with --no-simhash
 query bits fox | built with --no-minhash; ask by SimHash: --simhash

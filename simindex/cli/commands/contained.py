@@ -33,7 +33,7 @@ from simindex.jsonable import plain
 from simindex.queries.containment import ContainmentMatch, ContainmentMatches, Direction, deciding_sample
 from simindex.queries.passages import StoredPassages
 
-_COLUMNS = ("key", "in stored", "in query", "error", "relation")
+_COLUMNS = ("query", "key", "in stored", "in query", "error", "relation")
 
 
 @command(
@@ -41,6 +41,7 @@ _COLUMNS = ("key", "in stored", "in query", "error", "relation")
     """
 simindex insert pages.simindex news.jsonl --containment 1
 simindex find page.txt --in pages.simindex
+echo "the ferry leaves at nine" | simindex find - --format text --in pages.simindex
 simindex find sample.jsonl --in pages.simindex --threshold 0.5 --json
 simindex find sample.jsonl --in pages.simindex --texts news.jsonl
 """,
@@ -117,7 +118,7 @@ def find(
             found = _answers_by_texts(inputs, ask, partial(reads.inputs, texts))
         else:
             found = reading.answers(inputs, lambda rows: ask([row.document for row in rows]))
-        print_contained(found, as_json, stored.config.containment, threshold)
+        _print_contained(found, as_json, stored.config.containment, threshold)
     note_tally(inputs.tally)
 
 
@@ -254,21 +255,19 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{share < 0.01:d}f} %"
 
 
-def print_contained(
-    results: Iterable[Sequence[tuple[Key | None, ContainmentMatches]]],
+def _print_contained(
+    results: Iterable[Sequence[tuple[Key, ContainmentMatches]]],
     as_json: bool,
     one_in: int,
     threshold: float,
 ) -> None:
-    """Print the matches of queries as they come, some at a time, and at the end what is uncertain.
-
-    Of a query that has no key the matches stand alone. `one_in`: as many shingles as the index keeps one of.
-    """
+    """Print the matches of queries as they come, some at a time, and at the end what is uncertain. `one_in`:
+    as many shingles as the index keeps one of."""
     queries = without = undecided = candidates = 0
     least_recall = shortest = math.inf
     is_truncated, header = False, True
     for found in results:
-        rows: list[tuple[str, ...]] = []
+        rows = []
         for key, matches in found:
             queries += 1
             without += not matches and not matches.undecided
@@ -279,14 +278,12 @@ def print_contained(
             if matches.undecided:
                 shortest = min(shortest, matches.num_shingles)
             is_truncated |= matches.truncated
-            rows += [(*([] if key is None else [shown_key(key)]), *_figures(match)) for match in matches]
+            rows += [(shown_key(key), *_figures(match)) for match in matches]
             for match in matches if as_json else ():
                 plain_metadata(match.key, match.metadata)  # says of which key it is that it cannot be written
-                of_query = {} if key is None else {"query": plain(key)}
-                print_json(of_query | match.to_dict() | {"truncated": matches.truncated})
+                print_json({"query": plain(key)} | match.to_dict() | {"truncated": matches.truncated})
         if rows and not as_json:
-            has_key = len(rows[0]) > len(_COLUMNS)
-            print_table(("query", *_COLUMNS)[not has_key :], rows, left=1 + has_key, header=header)
+            print_table(_COLUMNS, rows, left=2, header=header)
             header = False
     if without:
         note(f"simindex: no match for {without:,} of {counted(queries, 'query', 'queries')}")

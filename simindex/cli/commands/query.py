@@ -237,11 +237,6 @@ simindex query news.simindex --file page.txt --explain news.jsonl
 @options.index_folder
 @takes("asked", Asked)
 @takes("search", Search)
-@flag(
-    "--contained",
-    help="With TEXT or --file: find documents that contain the text, or are contained in it. Needs an index "
-    "made with `insert --containment`. For many rows: `simindex find`.",
-)
 @options.max_candidates
 @takes("reads", options.ComparedOptions)
 @options.inputs_of(
@@ -254,7 +249,6 @@ def query(
     index: str,
     asked: Asked,
     search: Search,
-    contained: bool,
     max_candidates: int,
     reads: options.ComparedOptions,
     explain: tuple[str, ...],
@@ -266,16 +260,9 @@ def query(
     --json prints one line per match, {"key", "similarity", "distance", "metadata", "exact", "standard_error",
     "truncated"}; with --input one per row, {"query", "matches", "truncated"}. A key of bytes is {"bytes":
     BASE64}. "truncated" is true when --max-candidates was hit, so that matches may be missing. --explain adds
-    "explanation" to a match: what `simindex explain` prints, a being the query; or null. --contained: {"key",
-    "in_stored", "in_query", "similarity", "relation", "exact", "standard_error", "is_candidate",
-    "expected_recall", "metadata", "truncated"}.
+    "explanation" to a match: what `simindex explain` prints, a being the query; or null. For documents that
+    contain the text see `simindex find`.
     """
-    if contained:
-        own = {name: getattr(search, name) for name in ("recall", "nearest", "simhash", "max_distance")}
-        options.refuse_with("contained", **own, others=asked.others, explain=explain or None)
-        if asked.by_option not in ("TEXT", "--file"):
-            wrong = f"--contained goes with TEXT or --file, not with {asked.by_option}; see simindex find"
-            raise BadParameter(wrong)
     if explain and asked.by_option not in ("TEXT", "--file", "--key"):
         raise BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked.by_option}")
     if asked.by_option == "--fingerprint" or reads.fingerprint_field is not None:
@@ -284,16 +271,6 @@ def query(
     inputs = None if asked.input_ is None else reads.inputs([asked.input_])
     stored_texts = reads.inputs(explain) if explain else None
     with open_index(index, "r", max_candidates=max_candidates) as stored:
-        if contained:
-            from simindex.cli.commands.contained import print_contained
-
-            text, least = asked.read_text(), search.least
-            how: dict[str, Any] = {"limit": search.limit, "exact": search.exact, "where": search.where}
-            found = stored.query_containment(text, least, **how)
-            print_contained([[(None, found)]], as_json, stored.config.containment, least)
-            if not found:
-                asked.note_other_meaning(stored)
-            return
         if inputs is not None:
             _print_many(stored, search, inputs, asked.others, as_json)
             note_tally(inputs.tally)
