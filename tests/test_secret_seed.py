@@ -69,7 +69,7 @@ def test_random_seed_is_no_seed_before_there_is_an_index() -> None:
 
 def test_stored_seed_is_a_number(tmp_path: Path) -> None:
     simindex.open(tmp_path / "i").close()
-    rewrite_header(tmp_path / "i", lambda fields: [*fields[:6], fields[6] | {"seed": "random"}, fields[7]])
+    rewrite_header(tmp_path / "i", lambda fields: [*fields[:4], fields[4] | {"seed": "random"}, fields[5]])
     with pytest.raises(FormatError, match="expected a number as the seed"):
         simindex.open(tmp_path / "i")
 

@@ -280,20 +280,6 @@ class Layout:
             raise ValueError(f"layout: expected sizes up to {_MAX_CHUNK}, found {self}")
 
 
-class TableKind(NamedTuple):
-    """What the header says of one kind of table, so that a reader knows which it does not know."""
-
-    name: str
-    first: int
-    num_tables: int
-    widths: tuple[int, int, int]
-    block: int
-
-
-KIND_NAMES = "key", "copy", "band", "permutation", "shingle", "sketch", "fence", "filter", "bitmap"
-"""The kinds of tables, in the order of their doc ids; an index without a shingle table does not name it."""
-
-
 def _whole_blocks(rows: int, block: int) -> int:
     return rows if rows < block else rows // block * block
 
@@ -332,26 +318,6 @@ class Geometry:
     def max_span(self) -> int:
         """The most doc ids that a segment may span, from its first document to its last."""
         return MAX_SPAN_WITH_SHINGLES if self.has_shingles else MAX_SPAN
-
-    @property
-    def kinds(self) -> list[TableKind]:
-        """The kinds of tables as the header stores them; without the shingle table where there is none."""
-        entry, sketch = ENTRY_WIDTHS, (KEY_BYTES * self.bands, FINGERPRINT_BYTES, DOC_ID_BYTES)
-        firsts = (
-            *(KEY_TABLE, COPY_TABLE, FIRST_BAND_TABLE, self.first_permutation),
-            *(self.shingle_table, self.count),
-            *(FENCES, FILTERS, BITMAPS + FIRST_BAND_TABLE),
-        )
-        shingles = int(self.has_shingles)
-        counts = 1, 1, self.bands, self.permutations, shingles, 1, self.count, self.count, self.bands
-        words = KEY_BYTES, 0, 0
-        widths = *[entry] * 4, SHINGLE_WIDTHS, sketch, words, words, words
-        blocks = *[_kernel.TABLE_BLOCK] * 5, self.sketches_per_block, *[_kernel.WORDS_BLOCK] * 3
-        return [
-            TableKind(*kind)
-            for kind in zip(KIND_NAMES, firsts, counts, widths, blocks, strict=True)
-            if kind[0] != "shingle" or self.has_shingles
-        ]
 
     @cached_property
     def sketch_bytes(self) -> int:

@@ -4,11 +4,10 @@ The header says how all else is read; the manifest has the live segments and the
 ids of calls with their replies.
 
 Invariants: magic, seal and version of the header stay where and what they are, so that any version can refuse
-the files of another. What a later version adds without changing what stands here (a kind of table, a way to
-code) it names in the header; a reader that does not know the name refuses the index. A manifest that is
-decoded agrees with itself: every field has its type and range, ids are given once, the ranges of segments
-ascend, and no segment holds more than its range has room for. Replies are kept for `TURNS` turns: a call that
-is repeated sooner than that answers what it answered, and does nothing twice.
+the files of another. A manifest that is decoded agrees with itself: every field has its type and range, ids
+are given once, the ranges of segments ascend, and no segment holds more than its range has room for. Replies
+are kept for `TURNS` turns: a call that is repeated sooner than that answers what it answered, and does
+nothing twice.
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ from simindex import _kernel
 from simindex.errors import CorruptIndexError, FormatError, damaged
 from simindex.format.layout import (
     FILTER_BITS_A_KEY,
-    KIND_NAMES,
     MAX_SPAN,
     MAX_SPAN_WITH_SHINGLES,
     MOST_BITMAP_ENTRIES,
     Layout,
     SegmentEntry,
-    TableKind,
     bitmap_bits,
     filter_size,
 )
@@ -49,24 +46,20 @@ CONFIG_KEY = b"config"
 
 IDENTITY_BYTES = 16
 
-FEATURES: tuple[str, ...] = ()
-"""What a header can ask of a reader beyond this version of the format."""
-
 
 class Header(NamedTuple):
     """What an index is; `identity` is 16 random bytes that its backups share."""
 
     layout: Layout
     blocks: int  # of a fingerprint; 0 without SimHash
-    kinds: list[TableKind]
     config: dict[str, Any]
     identity: bytes
 
 
 def encode_header(header: Header) -> bytes:
     """Return the sealed header."""
-    layout, kinds = list(astuple(header.layout)), [list(kind) for kind in header.kinds]
-    fields = [MAGIC, FORMAT_VERSION, FEATURES, layout, header.blocks, kinds, header.config, header.identity]
+    layout = list(astuple(header.layout))
+    fields = [MAGIC, FORMAT_VERSION, layout, header.blocks, header.config, header.identity]
     return seal("meta", CONFIG_KEY, pack(fields))
 
 
@@ -80,8 +73,8 @@ def is_sealed_header(value: bytes | memoryview) -> bool:
 
 
 def decode_header(value: bytes | memoryview, where: str) -> Header:
-    """Return the header; `where` is the index's path in errors. Raises FormatError for other data, another
-    version or unknown features, CorruptIndexError for a broken seal."""
+    """Return the header; `where` is the index's path in errors. Raises FormatError for other data or
+    another version, CorruptIndexError for a broken seal."""
     if MAGIC.encode() not in bytes(value[: len(MAGIC) + 8]):
         raise FormatError(f"{where}: expected a simindex header, found other data; not an index")
     fields = unpack(unseal("meta", CONFIG_KEY, value, "header"))
@@ -92,35 +85,16 @@ def decode_header(value: bytes | memoryview, where: str) -> Header:
             f"{where}: expected format version {FORMAT_VERSION}, found {fields[1]!r:.20}; "
             "open it with the simindex version that wrote it, or upgrade simindex"
         )
-    # The required version comes first: a later version may have made the fields behind it.
-    features = fields[2] if len(fields) > 2 else None
-    _require_known("features", features, FEATURES, where)
     try:
-        _, _, _, layout, blocks, kinds, config, identity = fields
-        _require_known("kinds of tables", [kind[0] for kind in kinds], KIND_NAMES, where)
-        rows = [TableKind(name, first, n, tuple(widths), block) for name, first, n, widths, block in kinds]
+        _, _, layout, blocks, config, identity = fields
         tier_factor, entries_per_chunk, chunk_bytes = layout
-        cut = Layout(tier_factor, entries_per_chunk, chunk_bytes)
-        header = Header(cut, blocks, rows, config, identity)
-    except FormatError:
-        raise
-    except (TypeError, ValueError, LookupError) as exc:
+        header = Header(Layout(tier_factor, entries_per_chunk, chunk_bytes), blocks, config, identity)
+    except (TypeError, ValueError) as exc:
         raise _strange(fields, where) from exc
     has_identity = type(identity) is bytes and len(identity) == IDENTITY_BYTES
     if type(blocks) is not int or not isinstance(config, dict) or not has_identity:
         raise _strange(fields, where)
     return header
-
-
-def _require_known(what: str, found: object, known: tuple[str, ...], where: str) -> None:
-    if not isinstance(found, list):
-        raise FormatError(f"{where}: header: expected {what}, found {found!r:.100}")
-    unknown = [name for name in found if name not in known]
-    if unknown:
-        raise FormatError(
-            f"{where}: the index needs {what} that this version of simindex does not know: "
-            f"{', '.join(map(str, unknown))}; upgrade simindex"
-        )
 
 
 def _strange(fields: object, where: str) -> FormatError:

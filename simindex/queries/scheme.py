@@ -57,8 +57,7 @@ class Scheme:
     @property
     def header(self) -> Header:
         """The header that is stored of it."""
-        layout, blocks, kinds = self.tables.layout, len(self.plan.widths), self.tables.kinds
-        return Header(layout, blocks, kinds, self.config.to_dict(), self.identity)
+        return Header(self.tables.layout, len(self.plan.widths), self.config.to_dict(), self.identity)
 
     @cached_property
     def whole_sketch(self) -> int:
@@ -136,10 +135,4 @@ def scheme_of_header(header: Header, where: str) -> Scheme:
         raise FormatError(f"{where}: header: expected a number as the seed, found {config.seed!r}")
     if blocks not in _possible_blocks(config.simhash):
         raise FormatError(f"{where}: header: expected blocks that fit {config.simhash}, found {blocks}")
-    scheme = Scheme.of(config, header.layout, blocks)
-    if header.kinds != scheme.tables.kinds:
-        raise FormatError(
-            f"{where}: header: expected the tables of its configuration, {scheme.tables.kinds!s:.300}, "
-            f"found {header.kinds!s:.300}"
-        )
-    return replace(scheme, identity=header.identity)
+    return replace(Scheme.of(config, header.layout, blocks), identity=header.identity)

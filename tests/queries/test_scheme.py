@@ -58,7 +58,7 @@ def test_settings_that_this_version_does_not_know_are_refused(
 ) -> None:
     path = tmp_path / "i"
     simindex.open(path).close()
-    rewrite_header(path, lambda fields: [*fields[:6], change(fields[6]), fields[7]])
+    rewrite_header(path, lambda fields: [*fields[:4], change(fields[4]), fields[5]])
     for mode in READING_AND_ADDING:
         with pytest.raises(FormatError, match=message):
             simindex.open(path, mode)

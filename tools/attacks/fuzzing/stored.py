@@ -12,10 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from simindex import CharShingles, Config, CorruptIndexError, FormatError, SimHashConfig
+from simindex import CharShingles, Config, CorruptIndexError, FormatError, Layout, SimHashConfig
 from simindex.format.bulk import decode_records
 from simindex.format.keys import doc_id_key, doc_id_of
-from simindex.format.meta import CONFIG_KEY, MANIFEST_KEY, decode_header, decode_manifest, encode_manifest
+from simindex.format.meta import (
+    CONFIG_KEY,
+    MANIFEST_KEY,
+    Header,
+    decode_header,
+    decode_manifest,
+    encode_header,
+    encode_manifest,
+)
 from simindex.format.records import (
     Run,
     decode_flags,
@@ -27,7 +35,7 @@ from simindex.format.records import (
     encode_run,
     run_key,
 )
-from simindex.format.seals import pack, seal, unpack
+from simindex.format.seals import SEAL_BYTES, pack, seal, unpack
 
 _NUMBER, _KEEP = 5, 8
 _DOC_ID_KEY = doc_id_key(_NUMBER)
@@ -118,13 +126,11 @@ def _forms(stored: dict[str, Any]) -> list[bytes]:
 
 def _meta_seeds() -> list[bytes]:
     segment = [1, 0, 12, 12, 1, 11, 11, 9, 0, b""]
-    kinds = [[name, at, 1, [8, 0, 4], 512] for at, name in enumerate(("key", "copy", "band"))]
-    config = Config(num_perm=16).to_dict()
-    header = ["simindex", 2, [], [8, 65_536, 1 << 20], 512, kinds, config, bytes(16)]
+    header = encode_header(Header(Layout(), 4, Config(num_perm=16).to_dict(), bytes(16)))
     return [
         b"\1" + pack([20, 3, 12, 1, 12, 7, 1, [segment]]),
         b"\1" + pack([0, 0, 0, 0, 0, 0, 0, []]),
-        b"\0" + pack(header),
+        b"\0" + header[:-SEAL_BYTES],
     ]
 
 
