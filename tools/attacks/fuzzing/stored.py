@@ -15,15 +15,18 @@ import numpy as np
 from simindex import CharShingles, Config, CorruptIndexError, FormatError, Layout, SimHashConfig
 from simindex.format.bulk import decode_records
 from simindex.format.keys import doc_id_key, doc_id_of
+from simindex.format.layout import SegmentEntry
 from simindex.format.meta import (
     CONFIG_KEY,
     MANIFEST_KEY,
     Header,
+    Manifest,
     decode_header,
     decode_manifest,
     encode_header,
     encode_manifest,
 )
+from simindex.format.recent import Recent
 from simindex.format.records import (
     Run,
     decode_flags,
@@ -125,12 +128,13 @@ def _forms(stored: dict[str, Any]) -> list[bytes]:
 
 
 def _meta_seeds() -> list[bytes]:
-    segment = [1, 0, 12, 12, 1, 11, 11, 9, 0, b""]
+    segments = (SegmentEntry(1, 0, 12, 12, 1, 11, 11, 9),)
+    recent = Recent({12: b"a record"}, {3: 1})
+    manifests = Manifest(), Manifest(20, 3, 12, 1, 12, 7, 1, recent, segments)
     header = encode_header(Header(Layout(), 4, Config(num_perm=16).to_dict(), bytes(16)))
     return [
-        b"\1" + pack([20, 3, 12, 1, 12, 7, 1, [segment]]),
-        b"\1" + pack([0, 0, 0, 0, 0, 0, 0, []]),
         b"\0" + header[:-SEAL_BYTES],
+        *(b"\1" + encode_manifest(manifest)[:-SEAL_BYTES] for manifest in manifests),
     ]
 
 
