@@ -10,7 +10,7 @@ import orjson
 import pytest
 from support.truth import kept_by_index, texts
 
-from simindex import SimIndexError
+from simindex import Config, SimIndexError, Sketcher
 from simindex.corpus import DedupSettings, deduplicate
 from simindex.inputs import BadRowError, Fields, InputError, Inputs
 
@@ -114,3 +114,11 @@ def test_job_that_has_ordered_rows_is_not_given_up(tmp_path: Path) -> None:
         )
     with pytest.raises(SimIndexError, match=r"begun with keep=.longest., and you ask for keep=.newest."):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="newest")
+
+
+def test_of_sketches_the_one_of_the_most_shingles_is_the_longest() -> None:
+    sketcher = Sketcher(Config())
+    rows = [(name, sketcher.sketch(text)) for name, text in (("part", TEXTS[0][:-60]), ("all", TEXTS[0]))]
+    kept: list[Any] = []
+    deduplicate(rows, kept.append, keep="longest", config=Config())
+    assert [row.key for row in kept] == ["all"]

@@ -12,6 +12,7 @@ from support.dedup_settings import dedup_arguments
 from support.faults import broken_off, small_frames, stopping_at
 from support.truth import kept_by_index, texts
 
+from simindex import Config, Sketcher
 from simindex.corpus import DedupSettings, deduplicate
 from simindex.inputs import InputError
 
@@ -142,3 +143,9 @@ def test_values_that_parquet_has_no_type_for_are_refused_with_their_row(tmp_path
     assert "a.jsonl:1: expected values that .parquet has a type for, found others: " in refused.err
     assert "'more'" in refused.err
     assert run("dedup", "a.jsonl", "-o", "o.jsonl").code == 0
+
+
+def test_sketches_which_parquet_has_no_type_for_are_refused_with_their_row(tmp_path: Path) -> None:
+    sketch = Sketcher(Config()).sketch(TEXTS[0])
+    with pytest.raises(InputError, match=r"items:1: expected rows .* Could not convert Sketch"):
+        deduplicate([("a", sketch)], tmp_path / "o.parquet", config=Config())

@@ -19,6 +19,7 @@ from simindex.corpus.outputs.rows import values_of
 from simindex.corpus.sqlite_files import in_one, opened_sqlite
 from simindex.errors import ArgumentValueError
 from simindex.inputs import InputError
+from simindex.sketching.sketch import Sketch
 
 Keep = str | Callable[[KeptRow], Any]
 
@@ -49,9 +50,13 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
     if keep in ("first", "newest"):
         return None
     if keep == "longest":
-        return lambda entry: len(entry.document)
+        return lambda entry: _length(entry.document)
     name = keep[len(FIELD) :]
     return lambda entry: _ordinary(entry, values_of(entry).get(name))
+
+
+def _length(document: Any) -> int:
+    return document.num_shingles if isinstance(document, Sketch) else len(document)
 
 
 def _ordinary(entry: Entry, value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from simindex.batching import bytes_of
 from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.output import Mark, Output, folder_of_parts, naming, publish, sync, temporary
 from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
@@ -46,7 +47,7 @@ class ParquetOutput(Output):
         if isinstance(content, BatchRow):
             self.waiting += content.batch.nbytes // max(content.batch.num_rows, 1)
         else:
-            self.waiting += len(row.document)
+            self.waiting += bytes_of(row.document)
 
     def cut(self) -> None:
         """Write the rows of the frame, if there are any, as a part file. UnfitRowError: they have other
