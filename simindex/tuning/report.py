@@ -10,7 +10,7 @@ from simindex.tuning.advice import Advice
 from simindex.tuning.labels import LabelFigures
 from simindex.tuning.precision import LabelCurve, Point
 from simindex.tuning.sample import SampleFigures
-from simindex.tuning.sample_pairs import LEAST_SIMILARITY, SamplePair
+from simindex.tuning.sample_pairs import BINS, LEAST_SIMILARITY, SamplePair
 from simindex.tuning.settings import Setting
 
 
@@ -51,8 +51,10 @@ class TuningReport:
         return sum(self.histogram)
 
     def num_from(self, similarity: float) -> int:
-        """Return how many pairs have at least this similarity, taken to the hundredth; below 0.2 all."""
-        return sum(self.histogram[max(0, round(100 * (similarity - LEAST_SIMILARITY))) :])
+        """Return how many pairs have at least this similarity, taken to the hundredth, 1.0 as 0.99; below 0.2
+        all."""
+        first = round(100 * (similarity - LEAST_SIMILARITY))
+        return sum(self.histogram[min(max(0, first), BINS - 1) :])
 
     @property
     def reason(self) -> str:

@@ -44,6 +44,7 @@ def test_tune_counts_the_pairs_by_their_exact_similarity(report: TuningReport) -
     assert report.histogram[5:] == tuple(wanted[5:].tolist())
     assert 0.98 * wanted[:5].sum() <= sum(report.histogram[:5]) <= wanted[:5].sum()
     assert report.num_from(0.8) == wanted[60:].sum()
+    assert report.num_from(1.0) == wanted[79] > 0
 
 
 def test_tune_says_what_the_sample_is(report: TuningReport) -> None:
