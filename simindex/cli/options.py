@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, get_args
 
@@ -271,6 +271,13 @@ class FileOptions:
         return Inputs(
             paths, Fields(**given | fields), format=self.format_, leave_out=leave_out, on_bad_row=on_bad_row
         )
+
+    def require_defaults(self, goes_with: str, but: str | None = None) -> None:
+        """Raise BadParameter where one of these options, `but` aside, is not its default; called where no
+        file is read, so that it would have no effect. `goes_with`: what it has an effect with."""
+        for each in fields(self):
+            if each.name != but and getattr(self, each.name) != each.default:
+                raise BadParameter(f"{each.metadata['option'].names[0]} goes with {goes_with}")
 
 
 @dataclass(frozen=True)

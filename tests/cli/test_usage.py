@@ -184,6 +184,18 @@ dedup articles.jsonl -o new.jsonl --by simhash --max-distance 9 | '--max-distanc
 dedup articles.jsonl -o new.jsonl --level page | expected one of document, paragraph; found 'page'
 dedup articles.jsonl -o new --id-field kay | --id-field: expected a key in the field 'kay', found ['id'
 decontaminate articles.jsonl --against articles.jsonl -o new.jsonl --threshold 2 | '--threshold': expected
+decontaminate articles.jsonl --against news -o o --against-text-field a | goes with inputs, not with an index
+join news news --text-field body | --text-field goes with an input, not with two indexes
+join news news --fingerprint-field bits | --fingerprint-field goes with an input, not with two indexes
+scaleout plan news -o o --work w --find pairs --format csv | --format goes with files, not with indexes
+scaleout plan news -o o --work w --find star --id-field a | --id-field goes with files, not with indexes
+query news fox --text-field body | --text-field goes with --input or --explain
+query news --key fox --skip-bad-rows | --skip-bad-rows goes with --input or --explain
+query news fox --fingerprint-base 10 | --fingerprint-base goes with --input or --explain
+passages news --file articles.jsonl --format jsonl | --format goes with --texts
+stats news --id-field url | --id-field goes with --texts
+report news --key-from line | --key-from goes with --texts
+remove news fox --key-from content | --key-from goes with --rows
 report news -o report.pdf | expected a file with the ending .html, .svg or .png, found 'report.pdf'
 report news -o report.svg --texts articles.jsonl | --texts goes with a page, --output FILE.html
 tune articles.jsonl -o a.pdf | expected a file with the ending .html, .svg or .png, found 'a.pdf'

@@ -188,6 +188,8 @@ def passages(
     """
     if output is not None and (not texts or as_json):
         raise BadParameter("--output takes --texts, and does not go with --json")
+    if not texts:
+        reads.require_defaults("--texts")
     text = read_text(file)
     with open_index(index, "r", max_candidates=max_candidates) as stored:
         by_key: dict[Key, str] = {}

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any, get_args
 
+from click import BadParameter
+
 from simindex.cli import options
 from simindex.cli.command import OneField, command, number, option, takes, word
 from simindex.cli.commands.dedup import (
@@ -104,6 +106,8 @@ def decontaminate(
     if len(against) > 1 or not is_index(items):
         of_items = replace(reads, text_field=against_text_field or reads.text_field)
         items = of_items.inputs(against, key_from="line", whole_rows=True)
+    elif against_text_field is not None:
+        raise BadParameter("--against-text-field goes with inputs, not with an index")
     progress = Progress(rows, "contaminated")
     settings = JobSettings(
         threshold=threshold,

@@ -199,8 +199,10 @@ def join(
     """
     if a == b == "-":
         raise BadParameter("expected at most one side on standard input, found two")
-    if is_index(a) and is_index(b) and os.path.samefile(a, b):
-        raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
+    if is_index(a) and is_index(b):
+        reads.require_defaults("an input, not with two indexes")
+        if os.path.samefile(a, b):
+            raise CommandError(f"{a}: the same index twice; simindex pairs has the pairs within one")
     from simindex import corpus
 
     sides = _side(a, reads), _side(b, reads)

@@ -265,6 +265,9 @@ def query(
     """
     if explain and asked.by_option not in ("TEXT", "--file", "--key"):
         raise BadParameter(f"--explain goes with TEXT, --file or --key, not with {asked.by_option}")
+    if asked.input_ is None and not explain:
+        used = None if asked.fingerprint is None else "fingerprint_base"
+        reads.require_defaults("--input or --explain", used)
     if asked.by_option == "--fingerprint" or reads.fingerprint_field is not None:
         search = replace(search, simhash=True)
     search.require_consistent()

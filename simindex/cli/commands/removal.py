@@ -55,7 +55,9 @@ def remove(
     wanted: dict[Key, None] = {}
     if rows is None or keys or input_:
         wanted |= dict.fromkeys(reading.given_keys(keys, input_, int_keys))
-    if rows is not None:
+    if rows is None:
+        reads.require_defaults("--rows")
+    else:
         wanted |= dict.fromkeys(row.key for row in reads.inputs([rows], keys_only=True))
     removed = done = 0
     missing: list[Key] = []

@@ -76,6 +76,8 @@ def report(
     draw = picture_writer(output, or_page=True)
     if texts and not is_page(output):
         raise BadParameter("--texts goes with a page, --output FILE.html")
+    if not texts:
+        reads.require_defaults("--texts")
     inputs = reads.inputs(texts) if texts else None
     with contextlib.ExitStack() as opened:
         overview, found, stored = _overview(opened, index, threshold, inputs, bounds)

@@ -69,6 +69,8 @@ def stats(
         raise BadParameter("--output and --threshold go with --histogram")
     if (common is None) != (not texts):
         raise BadParameter("--common and --texts go together")
+    if not texts:
+        reads.require_defaults("--texts")
     draw = drawing.picture_writer(output)
     passages: list[tuple[int, str]] = []
     found: Histograms | None = None

@@ -97,6 +97,8 @@ def plan(
     rows: Inputs | list[str] = [*inputs]
     if find == "duplicates" or not any(map(is_index, inputs)):
         rows = _rows_of(inputs, reads)
+    else:
+        reads.require_defaults("files, not with indexes")
     if find == "duplicates":
         scaleout.plan_dedup(rows, output, work=work, parallel=parallel, **given)
     else:
