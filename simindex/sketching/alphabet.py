@@ -7,6 +7,7 @@ same under every Python. A section is read when it is first needed, and shared: 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable
 from functools import cache
 from typing import Literal
@@ -145,11 +146,12 @@ def normalized(text: str, step: Mapping) -> str:
     return _kernel.normalized(mapping(step), text)
 
 
+_LOWER_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
 def lower_ascii(text: str) -> str:
     """Return a text with the letters A to Z in lower case, all other characters unchanged."""
-    content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8).copy()
-    content[(content >= ord("A")) & (content <= ord("Z"))] += ord("a") - ord("A")
-    return content.tobytes().decode("utf-8", "surrogatepass")
+    return text.translate(_LOWER_ASCII)
 
 
 def pieces(text: str, step: Mapping) -> list[tuple[int, int]]:
