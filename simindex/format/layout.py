@@ -229,7 +229,7 @@ MAX_SPAN, MAX_SPAN_WITH_SHINGLES = 2**32 - 1, 2**_kernel.SHORT_DOC_ID_BITS
 
 class SegmentEntry(NamedTuple):
     """What the manifest says of a live segment; all lengths and offsets follow from it and `filters`: of one
-    in chunks a size for each kind of table, bits of band bitmaps, and the size for shingles."""
+    in chunks a size for each kind of table, and bits of band bitmaps."""
 
     id: int
     base: int
@@ -381,26 +381,22 @@ class Geometry:
 
     def filters_of(self, entry: SegmentEntry) -> bytes:
         """Return the `SegmentEntry.filters` that suit the counts of an entry, a byte each: sizes of the
-        filters of keys, copies, bands and permutations, bits of the band bitmaps, size of the shingle filter
-        where there is that table; 0 for none. Permutations have none where a table holds more than half of
-        all prefixes, or these are too short for a filter, bands no bitmap in a large table."""
+        filters of keys, copies, bands, permutations and shingles, and bits of the band bitmaps; 0 for none.
+        Permutations have none where a table holds more than half of all prefixes, or these are too short for
+        a filter, bands no bitmap in a large table."""
         keys, copies, bands, permutations, shingles = entry.counts
         if permutations > 1 << self.shortest_prefix - 1 or self.shortest_prefix <= _kernel.FILTER_SLACK:
             permutations = 0
-        sizes = [filter_size(n) if n else 0 for n in (copies, bands, permutations)]
         of_keys = filter_size(keys, FILTER_BITS_A_KEY) if keys else 0
-        sizes.append(bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0)
-        if self.has_shingles:
-            sizes.append(filter_size(shingles) if shingles else 0)
-        return bytes([of_keys, *sizes])
+        sizes = [filter_size(n) if n else 0 for n in (copies, bands, permutations, shingles)]
+        return bytes([of_keys, *sizes, bitmap_bits(bands) if 0 < bands <= MOST_BITMAP_ENTRIES else 0])
 
     def filter_shapes(self, entry: SegmentEntry) -> list[FilterShape]:
         """Return the shape of each sorted table's filter; `NO_FILTER` where it has none, as in a segment that
         is one value."""
         if not entry.chunked:
             return [NO_FILTER] * self.count
-        keys, copies, bands, permutations = map(filter_lines, entry.filters[:4])
-        shingles = filter_lines(sum(entry.filters[5:]))
+        keys, copies, bands, permutations, shingles = map(filter_lines, entry.filters[:-1])
         prefix = _SHORT_PREFIX if bands <= _MOST_SHORT_LINES else _LONG_PREFIX
         return self._for_each(
             [
@@ -424,7 +420,7 @@ class Geometry:
         chunked segment those of its stored bitmaps, of one that is one value those that are made when it is
         loaded."""
         if entry.chunked:
-            return self._for_each([0, 0, entry.filters[4], 0, 0])
+            return self._for_each([0, 0, entry.filters[-1], 0, 0])
         return self._for_each([bits_of_unstored(n) if n else 0 for n in entry.counts])
 
     def columns(self, entry: SegmentEntry) -> list[Column]:

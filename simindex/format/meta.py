@@ -139,27 +139,13 @@ class Manifest(NamedTuple):
 def encode_manifest(manifest: Manifest, packed: list[bytes] | None = None) -> bytes:
     """Return the sealed manifest.
 
-    `packed` is a cache that the caller keeps from commit to commit: `_packed_plainly` of the first segments,
-    as earlier calls have left it. It is extended in place to all segments.
+    `packed` is a cache that the caller keeps from commit to commit: the first segments, packed by earlier
+    calls. It is extended in place to all segments.
     """
     packed = [] if packed is None else packed
-    packed += map(_packed_plainly, manifest.segments[len(packed) :])
-    segments = packed if all(packed) else list(map(pack, manifest.segments))
-    counters, head = pack((*manifest[:-1], None)), msgpack.Packer().pack_array_header(len(segments))
-    return seal("meta", MANIFEST_KEY, b"".join((counters[:-1], head, *segments)))
-
-
-def _packed_plainly(entry: SegmentEntry) -> bytes:
-    """Return an entry packed without its last field, as in an index without a shingle table; no bytes where
-    it needs that field. (`encode_manifest` then packs all entries whole.)"""
-    plain = not entry.num_shingles and len(entry.filters) <= _KINDS + 1
-    return pack(entry[:_PLAIN_FIELDS]) if plain else b""
-
-
-_PLAIN_FIELDS = len(SegmentEntry._fields) - 1
-"""Of a segment without entries of the shingle table."""
-
-_FILTERS = SegmentEntry._fields.index("filters")
+    packed += map(pack, manifest.segments[len(packed) :])
+    counters, head = pack((*manifest[:-1], None)), msgpack.Packer().pack_array_header(len(packed))
+    return seal("meta", MANIFEST_KEY, b"".join((counters[:-1], head, *packed)))
 
 
 def decode_manifest(value: bytes | memoryview) -> Manifest:
@@ -202,18 +188,14 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     """Raise CorruptIndexError for unpacked segments, one or more, that contradict themselves, one another or
     the counters; field by field over all, for there can be many."""
     next_doc_id, next_segment, num_documents, num_copies, *_ = counters
-    lengths = set(map(len, entries)) if set(map(type, entries)) == {list} else set()
-    if lengths not in ({_PLAIN_FIELDS}, {_PLAIN_FIELDS + 1}):
-        raise _contradiction(
-            f"arrays of {_PLAIN_FIELDS} fields as segments, or {_PLAIN_FIELDS + 1} each", entries
-        )
-    columns = list(zip(*entries, strict=True))
-    integers = [*columns[:_FILTERS], *columns[_PLAIN_FIELDS:]]
-    if set(map(type, chain(*integers))) != {int} or set(map(type, columns[_FILTERS])) != {bytes}:
-        raise _contradiction("segments of integers, a form and filters", entries)
-    ids, bases, spans, *counts, forms, filters = columns[:_PLAIN_FIELDS]
-    num_shingles = list(chain(*columns[_PLAIN_FIELDS:]))
-    if any(shingles < 0 or shingles > MAX_NUMBER for shingles in num_shingles):
+    num_fields = len(SegmentEntry._fields)
+    if set(map(type, entries)) != {list} or set(map(len, entries)) != {num_fields}:
+        raise _contradiction(f"arrays of {num_fields} fields as segments", entries)
+    ids, bases, spans, *counts, forms, filters, num_shingles = zip(*entries, strict=True)
+    integers = chain(ids, bases, spans, *counts, forms, num_shingles)
+    if set(map(type, integers)) != {int} or set(map(type, filters)) != {bytes}:
+        raise _contradiction("segments of integers and filters", entries)
+    if min(num_shingles) < 0 or max(num_shingles) > MAX_NUMBER:
         raise _contradiction("counts of entries of 0..2^63-1", num_shingles)
     if min(ids) < 0 or max(ids) >= next_segment or len(set(ids)) != len(ids):
         raise _contradiction(f"ids of segments once each, below {next_segment}", ids)
@@ -235,32 +217,26 @@ def _require_consistent(entries: list[Any], counters: list[int]) -> None:
     if any(forms) or any(filters):
         for form, bits, span in zip(forms, filters, spans, strict=True):
             if form:
-                _require_filters(bits, span, len(columns) - _PLAIN_FIELDS)
+                _require_filters(bits, span)
             elif bits:
                 raise _contradiction("no filters of a segment that is one value", bits)
 
 
 @lru_cache(maxsize=1024)
-def _require_filters(filters: bytes, span: int, num_more: int) -> None:
-    """Raise CorruptIndexError for sizes in `filters` that no writer chooses for a segment of `span` doc ids;
-    `num_more`: 1 where the size of a shingle table's filter may follow, else 0."""
-    most = [filter_size(span, FILTER_BITS_A_KEY), *[filter_size(span)] * (_KINDS - 1)]
-    most_bits = bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
-    if (
-        not _KINDS + 1 <= len(filters) <= _KINDS + 1 + num_more
-        or any(0 < size < _LEAST_SIZE for size in filters[_KINDS + 1 :])
-        or any(size and not _LEAST_SIZE <= size <= limit for size, limit in zip(filters, most, strict=False))
-        or (filters[_KINDS] and not _kernel.MIN_BITMAP_BITS <= filters[_KINDS] <= most_bits)
+def _require_filters(filters: bytes, span: int) -> None:
+    """Raise CorruptIndexError for sizes in `filters` that no writer chooses for a segment of `span` doc ids.
+    The filter of the shingle table, which has several entries a document, is bounded by its pages."""
+    of_entries, most_bits = filter_size(span), bitmap_bits(min(span, MOST_BITMAP_ENTRIES))
+    most = filter_size(span, FILTER_BITS_A_KEY), of_entries, of_entries, of_entries, 255, most_bits
+    least = [_LEAST_SIZE] * 5 + [_kernel.MIN_BITMAP_BITS]
+    if len(filters) != len(most) or any(
+        size and not low <= size <= high for size, low, high in zip(filters, least, most, strict=True)
     ):
-        raise _contradiction(
-            f"sizes of {_KINDS} filters up to {most}, and bitmaps of up to {most_bits} bits",
-            filters,
-        )
+        raise _contradiction(f"bytes of 0, or of {least} to {list(most)}, as filters", filters)
 
 
-_KINDS, _LEAST_SIZE = 4, 8
-"""Kinds of tables that have one entry a document at most; the shingle table and its filter are bounded by the
-pages that hold them."""
+_LEAST_SIZE = 8
+"""Of a filter that has a line."""
 
 
 def _contradiction(expected: str, found: object) -> CorruptIndexError:

@@ -100,7 +100,7 @@ def test_bytes_of_a_segment_are_those_of_its_columns_without_seals(
     bands: int, permutations: int, counts: list[int], shingles: int | None
 ) -> None:
     geometry = Geometry(bands, permutations, Layout(2, 100, 3000), has_shingles=shingles is not None)
-    entry = SegmentEntry._make([0, 0, 500, *counts, 1, bytes(5), shingles or 0])
+    entry = SegmentEntry._make([0, 0, 500, *counts, 1, bytes(6), shingles or 0])
     columns = geometry.columns(entry)
     fences, columns = columns[geometry.count + 1 :], columns[: geometry.count + 1]
     assert [(c.table - FENCES, c.total) for c in fences] == [

@@ -129,11 +129,9 @@ def manifests(draw: st.DrawFn) -> Manifest:
         span = draw(st.integers(1, MAX_SPAN_WITH_SHINGLES if has_shingles else MAX_SPAN))
         counts = [draw(st.integers(0, span)) for _ in range(5)]
         chunked = draw(st.booleans())
-        most = filter_size(span, 14), *[filter_size(span)] * 3  # of keys, and of all others
+        most = filter_size(span, 14), *[filter_size(span)] * 3, 200 * has_shingles  # the first of keys
         bits = draw(st.sampled_from([0, 6, bitmap_bits(min(span, MOST_BITMAP_ENTRIES))]))
         filters = bytes([*(draw(st.sampled_from([0, 8, size])) for size in most), bits]) if chunked else b""
-        if has_shingles and chunked:
-            filters += bytes([draw(st.sampled_from([0, 8, 200]))])
         num_shingles = draw(st.integers(0, 2**40)) if has_shingles else 0
         fields = segment, number, span, *counts, int(chunked), filters, num_shingles
         entries.append(SegmentEntry._make(fields))
@@ -150,17 +148,15 @@ def manifests(draw: st.DrawFn) -> Manifest:
 def test_manifest_comes_back_as_it_was_encoded(manifest: Manifest) -> None:
     stored = encode_manifest(manifest)
     assert decode_manifest(stored) == manifest
-    is_plain = all(not entry.num_shingles and len(entry.filters) <= 5 for entry in manifest.segments)
-    segments = [list(entry[: -1 if is_plain else None]) for entry in manifest.segments]
-    assert stored == seal("meta", MANIFEST_KEY, pack([*manifest[:-1], segments]))
+    assert stored == seal("meta", MANIFEST_KEY, pack(manifest))
     packed: list[bytes] = []
-    for end in range(len(segments) + 1):
+    for end in range(len(manifest.segments) + 1):
         part = manifest._replace(segments=manifest.segments[:end])
         assert encode_manifest(part, packed) == encode_manifest(part)
 
 
 FIRST = SegmentEntry(0, 0, 10, 10, 1, 9, 9, 9)
-SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([8, 0, 8, 0, 6]))
+SECOND = SegmentEntry(3, 10, 5, 5, 0, 5, 5, 5, 1, bytes([8, 0, 8, 0, 8, 6]), 70)
 WHOLE = Manifest(15, 4, 12, 1, 9, 10**15, 2, Recent({13: b"a", 14: b""}, {14: 3, 2: 1}), (FIRST, SECOND))
 
 
@@ -202,15 +198,16 @@ OF_THE_SECOND: dict[str, list[Any]] = {
     "num_sketches": [6],
     "chunked": [2, 0, False],
     "filters": [
-        *(b"", bytes(4), bytes(7), "abcde", "12345"),
-        *(bytes([size, 0, 0, 0, 0]) for size in (200, 7, 9)),
-        *(bytes([0, 0, 0, 0, bits]) for bits in (5, 7)),
+        *(b"", bytes(5), bytes(7), "abcdef", "123456"),
+        *(bytes([size, 0, 0, 0, 0, 0]) for size in (200, 7, 9)),
+        *(bytes([0, 0, 0, 0, 7, 0]), bytes([0, 0, 0, 0, 0, 5]), bytes([0, 0, 0, 0, 0, 7])),
     ],
+    "num_shingles": [-1, 2**63, None],
 }
 LONGER = SECOND._replace(span=400)
 SECONDS = [
     *(SECOND._replace(**{name: value}) for name, values in OF_THE_SECOND.items() for value in values),
-    *(LONGER._replace(filters=bytes(sizes)) for sizes in ([36, 0, 0, 0, 0], [0, 0, 33, 0, 0])),
+    *(LONGER._replace(filters=bytes(sizes)) for sizes in ([36, 0, 0, 0, 0, 0], [0, 0, 33, 0, 0, 0])),
 ]
 
 
@@ -228,14 +225,19 @@ def test_manifest_that_contradicts_itself_is_damage(manifest: Manifest) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [None, 7, "manifest", [], {}, [0] * 6, [*[0] * 6, [], 0], [*[0] * 6, {}], [*[0] * 6, [7]],
-     [*[0] * 6, [[]]], [*[0] * 6, [[0] * 9]], [*[0] * 6, ["ten letters"[:10]]]],
-    ids=repr,
-)  # fmt: skip
+    "fields", [None, 7, "manifest", [], {}, [0] * 8, [*[0] * 7, [{}, {}], [], 0]], ids=repr
+)
 def test_manifest_of_other_fields_is_damage(fields: Any) -> None:
-    with pytest.raises(CorruptIndexError, match="manifest: expected"):
+    with pytest.raises(CorruptIndexError, match="manifest: expected 9 fields"):
         decode_manifest(seal("meta", MANIFEST_KEY, pack(fields)))
+
+
+@pytest.mark.parametrize(
+    "segments", [{}, [7], [[]], [FIRST[:-1]], [(*FIRST, 0)], [FIRST, SECOND[:-1]], ["11 letters."]], ids=repr
+)
+def test_segments_of_other_fields_are_damage(segments: Any) -> None:
+    with pytest.raises(CorruptIndexError, match=r"manifest: expected (an array of|arrays of 11 .*) segments"):
+        decode_manifest(seal("meta", MANIFEST_KEY, pack([*WHOLE[:-1], segments])))
 
 
 CALL = bytes(range(16))

@@ -44,7 +44,7 @@ def test_writer_makes_the_same_values_of_tables_that_come_in_parts(
 def test_a_filter_is_the_same_however_its_keys_come(chunk_bytes: int, parts: list[list[int]]) -> None:
     """What is in it is the kernel's affair; here, that each chunk gets the keys that belong to it."""
     keys = sorted(key for part in parts for key in part)
-    entry = SegmentEntry(7, 0, 400, 400, 0, 0, 0, 0, chunked=1, filters=bytes([filter_size(400), 0, 0, 0, 0]))
+    entry = SegmentEntry(7, 0, 400, 400, 0, 0, 0, 0, chunked=1, filters=bytes([filter_size(400), *[0] * 5]))
     shape = Geometry(0, 0, Layout(2, 512, chunk_bytes)).filter_shapes(entry)[KEY_TABLE]
     assert shape.chunks * shape.lines * 512 >= 4000
     assert shape.lines == max(1, min(chunk_bytes // 64, 8))

@@ -193,7 +193,7 @@ def fields_of(database: str, key: bytes, value: bytes) -> Any:
 
 def changed_segment(entry: list[Any], **fields: object) -> list[Any]:
     """A segment as a manifest has it, with other values of some of its fields."""
-    return [fields.get(name, value) for name, value in zip(SegmentEntry._fields[:-1], entry, strict=True)]
+    return [fields.get(name, value) for name, value in zip(SegmentEntry._fields, entry, strict=True)]
 
 
 def names_value(error: Any, key: bytes, tables: Sequence[str]) -> bool:
