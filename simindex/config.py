@@ -263,8 +263,7 @@ class Config:
         return replace(self, seed=secrets.randbits(64))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as values that JSON has, without `containment` where it is 0, and the version
-        of the hashing contract.
+        """Return the settings as values that JSON has, and the version of the hashing contract.
 
         >>> Config.from_dict(Config(num_perm=64).to_dict()) == Config(num_perm=64)
         True
@@ -272,10 +271,7 @@ class Config:
         simhash = self.simhash
         of_simhash = simhash and vars(simhash) | {"shingles": _shingles_to_dict(simhash.shingles)}
         parts = {"shingles": _shingles_to_dict(self.shingles), "simhash": of_simhash}
-        stored = {"hashing": HASHING_VERSION} | vars(self) | parts
-        if not self.containment:
-            del stored["containment"]  # an index without it stays readable to versions that do not know it
-        return stored
+        return {"hashing": HASHING_VERSION} | vars(self) | parts
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Config:
@@ -299,12 +295,11 @@ class Config:
                 "open the index with the simindex version that wrote it"
             )
         try:
-            values: dict[str, Any] = {"containment": 0} | stored
             simhash = stored["simhash"]
-            values["shingles"] = _shingles_from_dict(stored["shingles"])
             if simhash is not None:
                 of_simhash = simhash | {"shingles": _shingles_from_dict(simhash["shingles"])}
-                values["simhash"] = SimHashConfig(**of_simhash)
+                simhash = SimHashConfig(**of_simhash)
+            values = stored | {"shingles": _shingles_from_dict(stored["shingles"]), "simhash": simhash}
             return cls(**{name: values[name] for name in names})
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise FormatError(f"stored configuration: expected known fields, found {stored!r:.1000}") from exc

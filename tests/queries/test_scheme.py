@@ -51,6 +51,7 @@ def test_index_of_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> No
         (lambda c: c | {1: 2}, r"unknown fields \['1'\]"),
         (lambda c: c | {"simhash": c["simhash"] | {"colour": 1}}, "expected known fields"),
         (lambda c: {name: value for name, value in c.items() if name != "seed"}, "expected known fields"),
+        (lambda c: {name: c[name] for name in c if name != "containment"}, "expected known fields"),
     ],
 )
 def test_settings_that_this_version_does_not_know_are_refused(
