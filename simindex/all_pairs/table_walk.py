@@ -93,7 +93,8 @@ class _Walk(ABC):
         return self._at_hand
 
     def _arguments(self) -> tuple[np.ndarray, ...]:
-        """Return what both functions of the kernel take of a table, in the order of bind_pairs.c."""
+        """Return what both functions of the kernel take of a table: the masks; [table, bits of the prefix, by
+        MinHash?, `min_agree`, `max_distance`, `max_run`, last entries?]; keys and ranks in the buffer."""
         plan, table = self._plan, self._table
         figures = plan.min_agree, plan.max_distance, plan.max_run, self._is_last
         how = np.array([table, plan.bits[table], plan.method == "minhash", *figures], dtype=np.uint64)

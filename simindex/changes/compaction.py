@@ -191,7 +191,8 @@ class _Compaction:
         without: Container[bytes] = (),
     ) -> int:
         """Copy the entries of a database from the key `first` to the exclusive `end` (``None``: all that
-        follow), but those whose keys are in `without`; return how many were copied."""
+        follow), but those whose keys are in `without`; return how many were copied. But for "segments" they
+        must lie behind all that are in the new one. Raises _Changed where the index has changed since."""
         count = 0
         following: bytes | None = first
         while following is not None:

@@ -192,7 +192,9 @@ class Writer:
         self._go_on(manifest, removed)
 
     def _go_on(self, manifest: Manifest, removed: list[int], unnamed: Collection[int] = ()) -> None:
-        """Go on from what is stored, with no merge under way; the next commit removes segments `unnamed`."""
+        """Go on from what is stored, with no merge under way; no doubt of an earlier commit is left.
+        `removed`: doc ids of removed documents whose sketches are stored still. The next commit removes
+        segments `unnamed`, and no new one gets such an id."""
         # No segment may get an id whose chunks are about to be removed.
         next_segment = max([manifest.next_segment, *(segment + 1 for segment in unnamed)])
         self.manifest = manifest._replace(next_segment=next_segment)

@@ -335,7 +335,7 @@ def threshold_for(
 
 
 def _plan_of(threshold: float, config: Config, recall: float | None = None) -> BandPlan:
-    """Check the arguments, which may be of any type, and return their `band_plan`. Raises ValueError for
+    """Check the two shares, which may be of any type, and return their `band_plan`. Raises ValueError for
     settings without MinHash or a share out of range, TypeError for one that is no number."""
     if not config.num_perm:
         raise ValueError("expected settings with MinHash, found num_perm=0")

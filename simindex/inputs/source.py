@@ -60,7 +60,8 @@ class Limits:
 
     @property
     def window(self) -> int:
-        """Bytes of content that a .zst or .xz may ask to be remembered while it is read; of .zst the power of
+        """Bytes of content that a .zst or .xz may ask to be remembered while it is read, `row` and at least
+        64 MiB; of .zst the power of
         two below counts (`zstd --long=31` writes files that ask for 2 GiB)."""
         return max(self.row, 64 * _MIB)
 
@@ -286,9 +287,9 @@ class Lines:
                 yield lines
 
     def pieces(self, size: int) -> Iterator[bytes | BadRowError]:
-        """Yield the lines joined, up to `size` bytes of whole lines at a time, of a long line more, and a
-        `BadRowError` in place of a line over the limit. The last line of a file may have no end. `number`
-        is not changed. Raises InputError where the file cannot be read on."""
+        """Yield the lines joined, some `size` bytes of whole lines at a time, up to twice that and of a long
+        line more, and a `BadRowError` in place of a line over the limit. The last line of a file may have no
+        end. `number` is not changed. Raises InputError where the file cannot be read on."""
         source, stream, rest, room = self._source, self.stream, b"", self.limits.row
         size = max(1, min(size, room // 2))
         longest = min(_PIECE, max(0, room - size))

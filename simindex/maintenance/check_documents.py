@@ -156,8 +156,8 @@ class Documents:
             self._check_ages(self._trees["ages"])
 
     def _read(self, tree: Tree, entries: np.ndarray) -> None:
-        """Add the records of these entries to `live`; keys that are no doc id, or one not given yet, are
-        reported and left out."""
+        """Add the records of these entries to `live`; damaged ones, and keys that are no doc id or one
+        not given yet, are reported and left out, and the former make `is_whole` False."""
         doc_ids = doc_ids_of(entries["octets"])
         is_doc_id = (entries["key_bytes"] == DOC_ID_KEY_BYTES) & (
             doc_ids < np.uint64(self._manifest.next_doc_id)

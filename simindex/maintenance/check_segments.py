@@ -363,7 +363,8 @@ class SegmentCheck:
 
     def _compare(self, puts: Puts, *, is_whole: bool) -> None:
         """Report stored values that have other bytes than `puts`, which were written anew; nothing unless
-        `is_whole`: all entries could be read. Missing values are reported already."""
+        `is_whole`: all entries could be read. Values that are missing or of another length are
+        reported already."""
         if not is_whole:
             return
         for key, value in puts:

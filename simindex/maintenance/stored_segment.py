@@ -63,7 +63,8 @@ def pieces_of(geometry: Geometry, entry: SegmentEntry) -> list[Piece]:
 
 
 def pieces_of_column(entry: SegmentEntry, column: Column) -> Iterator[Piece]:
-    """Yield the chunks of a column, in order."""
+    """Yield where the chunks of a column lie, in order, and their lengths, by computing alone: nothing is
+    read."""
     for chunk in range(column.chunks):
         count = min(column.per_chunk, column.total - chunk * column.per_chunk)
         key = segment_key(entry.id, column.table, chunk)

@@ -80,9 +80,9 @@ class HeldDocuments:
         self._stored: _Stored | None = None
 
     def answers(self, view: View, documents: Iterable[Document]) -> Iterator[HeldBy | None]:
-        """Yield, for each text, the stored documents of whose distinct shingles it has at least the share
-        `threshold`; ``None`` where there is none. Reads all records first where the index was changed since
-        the last call."""
+        """Yield, for each text, the stored documents that it holds: of such a document's distinct shingles at
+        least the share `threshold` is in the text; ``None`` where it holds none. Reads all records first
+        where the index was changed since the last call."""
         stored = self._stored
         if stored is None or stored.manifest != view.manifest:
             self._stored = stored = _Stored(view, self._threshold)
@@ -228,7 +228,8 @@ class _Stored:
         return indices[is_live], ordinals[is_live]
 
     def _held(self, texts: _Texts) -> np.ndarray:
-        """Return the held sketches, HELD_DOCUMENT, text by text."""
+        """Return a row of HELD_DOCUMENT for each stored sketch that a text has at least `_least` shingles of,
+        ordered by text."""
         held = _grown(_kernel.count_held, HELD_DOCUMENT, *texts, self._least)
         return np.ascontiguousarray(held[np.argsort(held["text"], kind="stable")])
 

@@ -629,7 +629,8 @@ def matches_of_parts(
     sketch: Callable[[list[Document]], SketchBatch],
     workers: int | None,
 ) -> list[Matches]:
-    """Return the matches of each document, in order; threads search where there are several parts. Raises as
+    """Return the matches of each document, in order. A part that is a `SketchBatch` is taken as it is, of
+    another `sketch` makes one. Threads search where there are several parts and no filter. Raises as
     `require_comparable`."""
     require_comparable(view, query.compares)
 

@@ -283,7 +283,8 @@ class _OfSnapshots(SnapshotIterator[_T]):
 
     @property
     def bounded(self) -> Bounded:
-        """What was not compared all with all, as of `Index.pairs`; known at the end."""
+        """What was not compared all with all, as of `Index.pairs`; empty until all pairs of sketches were
+        taken."""
         return self._compared.bounded
 
 
@@ -504,7 +505,7 @@ class StagedPairs(PlannedJob):
 
     @property
     def bounded(self) -> Bounded:
-        """What was not compared all with all, as of `Index.pairs`; known when the job is done."""
+        """What was not compared all with all, as of `Index.pairs`; empty until the job is done."""
         return self._result()[1] if self.is_done else Bounded()
 
     def _result(self) -> tuple[int, Bounded]:

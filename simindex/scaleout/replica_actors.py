@@ -139,7 +139,8 @@ class Replicas:
         return found
 
     def stats(self) -> Stats:
-        """Return what `Index.stats` returns."""
+        """Return what `Index.stats` of one replica returns. Raises ScaleOutError where none answers in
+        time."""
         found: Stats = self._asked("stats")
         return found
 

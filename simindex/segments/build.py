@@ -251,8 +251,8 @@ class FilterWriter:
         self._chunk = 0
 
     def add(self, keys: np.ndarray) -> Puts:
-        """Take further keys, which ascend over all calls (else ValueError); returns the
-        chunks that are complete."""
+        """Set the bits of further keys in the filter; they ascend over all calls. Returns the chunks of the
+        filter that are complete; raises ValueError for a key whose chunk is behind already."""
         puts: Puts = []
         shape = self._shape
         while True:

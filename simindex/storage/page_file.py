@@ -287,7 +287,8 @@ def bare_pages(path: str) -> PageFile | None:
 @contextlib.contextmanager
 def pinned_pages(path: str) -> Iterator[PageFile]:
     """Map the newest state of an index for a ``with`` block, in which no writer uses its pages again (but
-    where LMDB cannot open the file). Raises CorruptIndexError where no meta page is of the newest commit."""
+    where LMDB cannot open the file: then nothing is pinned). Not for a process that has the index open
+    otherwise. Raises CorruptIndexError where no meta page is of the newest commit."""
     # Where LMDB cannot have a place in the lock file, as on media that cannot be written to, nothing is
     # pinned, and there is no writer either. Not for a process that has the index open otherwise.
     env, data = _environment(path)

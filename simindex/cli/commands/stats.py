@@ -62,6 +62,8 @@ def stats(
 ) -> None:
     """Show the counts, sizes, settings and recall of an index.
 
+    --threshold, and --output (a picture of the charts), go with --histogram, --common with --texts.
+
     JSON: with --histogram also "histograms": {"similarities", "buckets", "ages"}, lists of [label, count];
     with --common "common": a list of [documents, passage].
     """

@@ -249,7 +249,8 @@ class SketchFiles:
         return self._mapped(name, np.uint8, self._bytes[name])[begin:end].tobytes()
 
     def kept(self, number: int) -> np.ndarray | None:
-        """Return the kept shingles of a row, uint64; ``None`` where none are kept."""
+        """Return the kept shingles of a row, uint64; ``None`` for a row without, as a sketch that was brought
+        in without any, though others may have some."""
         packed = self.packed_kept(number)
         return None if packed is None else decode_kept(packed)
 
