@@ -7,7 +7,6 @@ one document changes one part, and new documents make new parts at the end.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import chain, groupby
 from operator import attrgetter
@@ -29,7 +28,7 @@ PART_BYTES = 16 << 20
 SMALL = "documents", "removed", "groups", "ages"
 """The databases that are copied on one snapshot."""
 
-_PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4, "meta": 0}
+_PREFIX_BYTES = {"documents": 6, "removed": 6, "groups": 6, "ages": 4}
 """Leading bytes of a key that are equal in all of a part: of a doc id all but the last 16 bits, of a time in
 microseconds all but the last 32."""
 
@@ -90,25 +89,9 @@ def cut(database: str, parts: Iterator[Items]) -> Iterator[Items]:
     """Cut the entries of a database, which come in order of keys and some at a time, into the parts of a
     backup: one ends where the first `_PREFIX_BYTES` of the keys change, or at `PART_BYTES`."""
     length = _PREFIX_BYTES[database]
-    runs = chain.from_iterable(_runs(items, length) for items in parts)
-    for _, alike in groupby(runs, lambda run: run[0][0][:length]):
-        part, size = Items(), 0
-        for item in chain.from_iterable(alike):
-            part.append(item)
-            size += len(item[0]) + len(item[1])
-            if size >= PART_BYTES:
-                yield part
-                part, size = [], 0
-        if part:
-            yield part
-
-
-def _runs(items: Items, length: int) -> Iterator[Items]:
-    """Yield runs of entries whose keys have the same first `length` bytes."""
-    while items:
-        end = bisect_right(items, items[0][0][:length], key=lambda item: item[0][:length])
-        yield items[:end]
-        items = items[end:]
+    for _, alike in groupby(chain.from_iterable(parts), lambda item: item[0][:length]):
+        for part in in_parts(alike, None, lambda item: len(item[0]) + len(item[1]), PART_BYTES):
+            yield part.values
 
 
 def _bytes_of(items: Items) -> int:
