@@ -186,6 +186,18 @@ def test_nonsense_with_a_right_seal_is_a_typed_error(
     assert outcome(closed_index, what, change(fields_at(closed_index, what))) is not None
 
 
+def test_check_takes_no_memory_by_counts_that_the_file_has_no_room_for(closed_index: Path) -> None:
+    whole = stored_at(closed_index, "manifest")
+    forged = wide_segment(num_keys=2**20)(fields_at(closed_index, "manifest"))
+    store_values(closed_index, [(*PLACES["manifest"], sealed(*PLACES["manifest"], forged))])
+    try:
+        (problem,) = simindex.check(closed_index).problems
+    finally:
+        store_values(closed_index, [(*PLACES["manifest"], whole)])
+    assert problem.kind == "manifest"
+    assert "found counts for" in problem.message
+
+
 @pytest.mark.parametrize("length", [1, 7, 9, 13, 15])
 @pytest.mark.parametrize("database", ["documents", "removed", "segments"])
 @pytest.mark.parametrize("byte", [b"\0", b"\1", b"\xff"], ids=["low", "middle", "high"])
