@@ -19,7 +19,7 @@ from typing import NamedTuple
 from simindex.changes.session import clear_unnamed
 from simindex.checks import local_path
 from simindex.config import both_values, differing_fields
-from simindex.errors import BackupTargetError, ConfigMismatchError, IndexFullError, damaged
+from simindex.errors import BackupTargetError, ConfigMismatchError, damaged
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import (
@@ -46,7 +46,7 @@ from simindex.maintenance.work_folder import place_of, work_folder
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import stored_manifest, stored_notes
 from simindex.storage.environment import ReadTransaction, WriteTransaction
-from simindex.storage.folder import is_index, permissions_of
+from simindex.storage.folder import is_index, permissions_of, require_room
 from simindex.storage.lmdb_file import MAIN
 from simindex.storage.store import Store
 
@@ -149,17 +149,10 @@ class FolderTarget:
         self.copied_bytes = 0
 
     def prepare(self, segment_bytes: int, other_bytes: int) -> None:
-        """Raise IndexFullError, with `needed_bytes`, where the disk has no room for so many bytes of segments
+        """Raise IndexFullError, with `needed_bytes`, where there is no room for so many bytes of segments
         and, in a new backup, for `other_bytes` of the small databases."""
         needed = segment_bytes + (other_bytes if self.is_new else 0) + _MARGIN_BYTES
-        disk = os.statvfs(self._store.path)
-        free = disk.f_bavail * disk.f_frsize
-        if needed > free:
-            raise IndexFullError(
-                f"{self.name}: expected {needed} bytes of free disk for the backup, found {free}; nothing "
-                "was changed. Free some space",
-                needed_bytes=needed,
-            )
+        require_room(self._store.path, needed, needed)
 
     def reuses(self, entry: SegmentEntry, digest: bytes) -> bool:
         """Return True: the older backup has the same segment under this id, as `digest` shows.

@@ -395,7 +395,7 @@ def require_room(path: str, file_bytes: int, needed: int) -> None:
         )
     if needed > (found := free_bytes(path)):
         raise IndexFullError(
-            f"{path}: expected {needed} bytes of free disk for the new segment and the copy beside the old "
-            f"file, found {found}; nothing was changed. Free some space, or remove documents",
+            f"{path}: expected {needed} bytes of free disk for the copy, found {found}; nothing was changed. "
+            "Free some space, or remove documents",
             needed_bytes=needed,
         )
