@@ -3,7 +3,7 @@
  * Stateless functions over pointers and lengths, without Python. The caller (bind_*.c) owns every buffer,
  * work areas too, and has checked its length; an address in a directory is believed. Nothing here allocates
  * but query.c, whose lists grow as it searches: it frees all of them but the matches, which are the caller's; and
- * normalize.c, whose text grows.
+ * unicode_mapping.c, whose text grows.
  *
  * Each file is compared bit for bit with what its head names, by tests/kernel/test_kernel_FILE.py.
  *
@@ -38,8 +38,8 @@ enum { PLAIN, AVX2 };
 #define PER_CPU(type, name, parameters, arguments) type name parameters
 #endif
 
-/* variants.c: the variant in use, the same in all threads; 0 is plain C. `use_variant` sets it, or the best that this
- * machine has where that is less, and returns it. Called at import, and by tests. */
+/* cpu_variant.c: the variant in use, the same in all threads; 0 is plain C. `use_variant` sets it, or the best that
+ * this machine has where that is less, and returns it. Called at import, and by tests. */
 extern int variant;
 int use_variant(int wanted);
 
@@ -78,7 +78,7 @@ static inline uint8_t *encode_utf8(uint32_t code, uint8_t *out) {
     return out;
 }
 
-/* ---- normalize.c: each code point by a mapping, then form C of Unicode ---- */
+/* ---- unicode_mapping.c: each code point by a mapping, then form C of Unicode ---- */
 
 /* A mapping as tools/make_characters lays it out. The mapped code points are in form C, and map to themselves. */
 typedef struct {

@@ -1,7 +1,8 @@
 /* text -> normalised text -> shingles -> hashes -> MinHash rows and SimHash fingerprint, and its permutations.
  *
- * The hashing contract of docs/hashing.md, but for the steps that come before, of which normalize.c has those of Unicode. Each step is defined in
- * plain Python in textbook.py and held equal to it by tests/kernel/test_kernel_sketch.py.
+ * The hashing contract of docs/hashing.md, but for the steps that come before, of which unicode_mapping.c has those
+ * of Unicode. Each step is defined in plain Python in textbook.py and held equal to it by
+ * tests/kernel/test_kernel_sketch.py.
  */
 #include "kernel.h"
 

@@ -14,7 +14,7 @@ import numpy as np
 from simindex.all_pairs.edges import edges_between, ends_of
 from simindex.all_pairs.plan import PairPlan, WalkPlan
 from simindex.all_pairs.tables import Tables
-from simindex.format.rows import NO_VALUE, PAIR_ROW
+from simindex.format.kernel_structs import NO_VALUE, PAIR_ROW
 from simindex.sketching.hash_family import equal_rows
 
 PAIRS = 1 << 20

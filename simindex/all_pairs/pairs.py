@@ -21,10 +21,10 @@ from simindex.all_pairs.tables import EVERY_KEY, Piece, PinnedTables, merged_by_
 from simindex.config import Config
 from simindex.distinct import distinct
 from simindex.errors import damaged
+from simindex.format.kernel_structs import NO_VALUE
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.format.records import StoredRecord, decode_kept
-from simindex.format.rows import NO_VALUE
 from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme
 from simindex.queries.search import require_comparable

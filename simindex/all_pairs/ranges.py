@@ -25,8 +25,8 @@ from simindex.all_pairs.tables import EVERY_KEY, Piece, SketchSource, Tables
 from simindex.batching import ahead
 from simindex.config import Config
 from simindex.distinct import distinct
+from simindex.format.kernel_structs import LONG_RUN, PAIR_ROW
 from simindex.format.layout import Geometry, Layout
-from simindex.format.rows import LONG_RUN, PAIR_ROW
 from simindex.queries.scheme import Scheme
 from simindex.segments.directory import Directory
 from simindex.segments.memory import sketch_segment

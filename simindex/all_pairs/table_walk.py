@@ -18,7 +18,7 @@ import numpy as np
 from simindex import _kernel
 from simindex.all_pairs.plan import PairPlan
 from simindex.all_pairs.tables import Piece
-from simindex.format.rows import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
+from simindex.format.kernel_structs import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
 from simindex.sketching.permutations import FINGERPRINT_BITS
 
 _FOUND = 4_096

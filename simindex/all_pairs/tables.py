@@ -19,10 +19,10 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Config
 from simindex.errors import SimIndexError
+from simindex.format.kernel_structs import MERGE_SOURCE
 from simindex.format.keys import Key
 from simindex.format.layout import COPY_TABLE
 from simindex.format.records import REMOVED_SKETCH
-from simindex.format.rows import MERGE_SOURCE
 from simindex.queries.container import Walk
 from simindex.queries.scheme import Scheme, scheme_of
 from simindex.queries.view import Reader, View

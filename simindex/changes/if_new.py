@@ -23,9 +23,9 @@ from simindex.changes.documents import InsertReport, NewDocuments
 from simindex.changes.pending import Pending
 from simindex.changes.session import Session, Writer
 from simindex.errors import KeyExistsError
+from simindex.format.kernel_structs import MATCHES, NO_VALUE
 from simindex.format.keys import Key, encode_key, pack_keys
 from simindex.format.records import StoredRecord
-from simindex.format.rows import MATCHES, NO_VALUE
 from simindex.queries.candidates import Found
 from simindex.queries.matches import Match, Matches
 from simindex.queries.scheme import Scheme

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simindex import _kernel
+from simindex.format.kernel_structs import CHUNK_ROW, STRIDES
 from simindex.format.layout import (
     DOC_ID_BYTES,
     ENTRY_WIDTHS,
@@ -24,7 +25,6 @@ from simindex.format.layout import (
     SegmentEntry,
     page_shape,
 )
-from simindex.format.rows import CHUNK_ROW, STRIDES
 from simindex.format.seals import SEAL_BYTES, SEAL_SEEDS, seal
 
 _ENTRY_ROWS, _ = page_shape(ENTRY_WIDTHS)

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from simindex import _kernel
-from simindex.format.rows import CHUNK_ROW, STRIDES
+from simindex.format.kernel_structs import CHUNK_ROW, STRIDES
 from simindex.format.seals import SEAL_BYTES
 
 LINE_BYTES = 64

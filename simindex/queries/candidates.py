@@ -11,7 +11,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import damaged
-from simindex.format.rows import MATCHES, NO_VALUE
+from simindex.format.kernel_structs import MATCHES, NO_VALUE
 from simindex.queries.scopes import FEW_OWNERS
 from simindex.queries.view import View
 from simindex.queries.where import Filter

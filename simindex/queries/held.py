@@ -18,9 +18,9 @@ import numpy as np
 from simindex import _kernel
 from simindex.config import Shingles
 from simindex.format.chunks import shingle_keys
+from simindex.format.kernel_structs import HELD_DOCUMENT, SHINGLE_RUN
 from simindex.format.keys import Key
 from simindex.format.meta import Manifest
-from simindex.format.rows import HELD_DOCUMENT, SHINGLE_RUN
 from simindex.queries.view import EVERY, View
 from simindex.segments.directory import ENTRIES_A_TIME
 from simindex.sketching.document import Document

@@ -16,9 +16,9 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.errors import optional_module
+from simindex.format.kernel_structs import NO_VALUE
 from simindex.format.keys import Key
 from simindex.format.records import FoundRecord, decode_found
-from simindex.format.rows import NO_VALUE
 from simindex.formulas.estimator import similarity_table, standard_error, union_size
 from simindex.html_table import table
 from simindex.jsonable import fields_of, plain

@@ -23,10 +23,10 @@ from simindex.batching import Part, bytes_of, in_order, in_parts, num_workers
 from simindex.checks import require_int, require_share
 from simindex.config import Config
 from simindex.errors import Argument, ArgumentValueError
+from simindex.format.kernel_structs import MATCH, MATCHES, NO_VALUE, rows_without
 from simindex.format.keys import Key
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.format.records import FoundRecord, decode_found, decode_kept
-from simindex.format.rows import MATCH, MATCHES, NO_VALUE, rows_without
 from simindex.formulas.curve import (
     DEFAULT_RECALL,
     DEFAULT_THRESHOLD,

@@ -20,6 +20,7 @@ from simindex import _kernel
 from simindex.distinct import distinct
 from simindex.errors import CorruptIndexError, damaged
 from simindex.format.chunks import table_key
+from simindex.format.kernel_structs import MATCH, MATCHES
 from simindex.format.keys import Key, decode_keys, doc_id_key, encode_key, key_hash, numbered
 from simindex.format.layout import COPY_TABLE, KEY_TABLE, SegmentEntry
 from simindex.format.meta import DONE_PREFIX, MANIFEST_KEY, Manifest, decode_manifest
@@ -38,7 +39,6 @@ from simindex.format.records import (
     decode_runs,
     run_key,
 )
-from simindex.format.rows import MATCH, MATCHES
 from simindex.queries.scheme import Scheme
 from simindex.queries.scopes import Scopes
 from simindex.segments.directory import EVERY as EVERY

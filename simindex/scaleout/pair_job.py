@@ -32,8 +32,8 @@ from simindex.corpus.dedup.journal import JobError, digest_of
 from simindex.corpus.outputs.output import replacing
 from simindex.distinct import distinct
 from simindex.errors import Argument
+from simindex.format.kernel_structs import NO_VALUE
 from simindex.format.keys import Key
-from simindex.format.rows import NO_VALUE
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.jsonable import plain, spelled
 from simindex.queries.search import Method, require_comparable

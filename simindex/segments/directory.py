@@ -20,9 +20,9 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import damaged
 from simindex.format.chunks import chunk_seeds, whole_segment_rows
+from simindex.format.kernel_structs import CHUNK_ROW, DIRECTORY, MATCH, MATCHES, SEGMENT_ROW, TABLE_ROW
 from simindex.format.keys import segment_keys, whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, Chunks, Geometry, SegmentEntry
-from simindex.format.rows import CHUNK_ROW, DIRECTORY, MATCH, MATCHES, SEGMENT_ROW, TABLE_ROW
 from simindex.format.seals import SEAL_BYTES, unseal
 from simindex.segments.memory import MemorySegment
 from simindex.storage.page_file import FoundValues, MappedFile

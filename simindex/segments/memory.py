@@ -11,8 +11,8 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.format.chunks import chunk_rows
+from simindex.format.kernel_structs import CHUNK_ROW, SEGMENT_ROW, TABLE_ROW
 from simindex.format.layout import COPY_TABLE, FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
-from simindex.format.rows import CHUNK_ROW, SEGMENT_ROW, TABLE_ROW
 from simindex.segments.build import SegmentData
 
 MOST_GROWING = 64

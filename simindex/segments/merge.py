@@ -20,10 +20,10 @@ import numpy as np
 from simindex import _kernel
 from simindex.errors import damaged
 from simindex.format.chunks import encode_whole_segment
+from simindex.format.kernel_structs import MERGE_SOURCE
 from simindex.format.keys import whole_segment_key
 from simindex.format.layout import FIRST_BAND_TABLE, KEY_TABLE, Geometry, SegmentEntry
 from simindex.format.records import REMOVED_DOCUMENT
-from simindex.format.rows import MERGE_SOURCE
 from simindex.segments.build import Puts, SegmentWriter, num_bytes
 from simindex.segments.directory import ChunkAddresses, Directory, Segment
 from simindex.storage.page_file import MappedFile

@@ -10,11 +10,11 @@ import numpy as np
 from support.stored import sketch_page
 
 from simindex import _kernel
-from simindex.format import rows
+from simindex.format import kernel_structs
 from simindex.format.chunks import chunk_rows
+from simindex.format.kernel_structs import NO_VALUE as NO_VALUE
+from simindex.format.kernel_structs import STRIDES
 from simindex.format.layout import page_shape
-from simindex.format.rows import NO_VALUE as NO_VALUE
-from simindex.format.rows import STRIDES
 
 
 class Stored(NamedTuple):
@@ -55,12 +55,12 @@ EACH_SEES_ALL = 2**64 - 1
 
 def matches_in(found: bytes) -> list[tuple[int, ...]]:
     """(number, place of the query, rows that agree, distance) of each match; `NO_VALUE` for none of them."""
-    return list(rows.MATCH.iter_unpack(found))
+    return list(kernel_structs.MATCH.iter_unpack(found))
 
 
 def merge_sources(count: int) -> np.ndarray:
     """What a merge reads, with the fields segment, offset and position, all of them 0."""
-    return np.zeros(count, rows.MERGE_SOURCE)
+    return np.zeros(count, kernel_structs.MERGE_SOURCE)
 
 
 def whole_pages(count: int, of_page: int) -> int:
@@ -130,19 +130,21 @@ class MadeUp:
         self._entries, self._sketches, self._fences = entries_per_chunk, sketches_per_chunk, fences_per_chunk
         self._filter, self._bitmap_bits = (filter_bits, filter_chunks, filter_lines), bitmap_bits
         self.bases = [sum(s.span for s in segments[:at]) for at in range(len(segments))]
-        table = np.zeros((len(segments), num_tables), rows.TABLE_ROW)
+        table = np.zeros((len(segments), num_tables), kernel_structs.TABLE_ROW)
         segment_rows = b""
         for at, segment in enumerate(segments):
             for number, entries in enumerate(segment.tables):
                 self._lay_table(table[at, number : number + 1], at, number, sorted(entries), num_tables)
             addresses = self._address(table[at]), self._lay_sketches(at, num_tables, segment.sketches)
-            segment_rows += rows.SEGMENT_ROW.pack(
+            segment_rows += kernel_structs.SEGMENT_ROW.pack(
                 self.bases[at], segment.span, *addresses, len(segment.sketches)
             )
         self.tables = table
         per_chunk = entries_per_chunk, sketches_per_chunk, self.sketch_page[0], fences_per_chunk
         at_rows = self._address(np.frombuffer(segment_rows, np.uint64))
-        header = rows.DIRECTORY.pack(at_rows, len(segments), num_tables, *per_chunk, bands, 0, 0, 0, 0)
+        header = kernel_structs.DIRECTORY.pack(
+            at_rows, len(segments), num_tables, *per_chunk, bands, 0, 0, 0, 0
+        )
         self.header = np.frombuffer(header, np.uint64)
 
     def forget_checked(self) -> None:
@@ -237,7 +239,7 @@ class MadeUp:
         if self._numbers_in_keys:
             keys = np.sort(keys >> SHORT << SHORT | doc_ids)
         starts = range(0, len(entries), self._entries)
-        chunks = np.zeros(len(starts) + 1, rows.CHUNK_ROW)
+        chunks = np.zeros(len(starts) + 1, kernel_structs.CHUNK_ROW)
         for chunk, at in enumerate(starts):
             part = slice(at, at + self._entries)
             where = segment, table, chunk
@@ -254,7 +256,7 @@ class MadeUp:
     def _lay_fences(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
         fences = keys[:: min(self._entries, _kernel.TABLE_BLOCK)].copy()
         starts = range(0, len(fences), self._fences)
-        chunks = np.zeros(len(starts), rows.CHUNK_ROW)
+        chunks = np.zeros(len(starts), kernel_structs.CHUNK_ROW)
         for chunk, at in enumerate(starts):
             part = fences[at : at + self._fences].copy()
             self._words(chunks[chunk : chunk + 1], (segment, table, chunk), part)
@@ -264,7 +266,7 @@ class MadeUp:
 
     def _lay_filter(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
         (bits, num_chunks, num_lines), taken = self._filter, 0
-        chunks = np.zeros(num_chunks, rows.CHUNK_ROW)
+        chunks = np.zeros(num_chunks, kernel_structs.CHUNK_ROW)
         for chunk in range(num_chunks):
             lines = np.zeros(num_lines * _kernel.LINE_WORDS, np.uint64)
             rest = np.ascontiguousarray(keys[taken:])
@@ -277,7 +279,7 @@ class MadeUp:
             row["filter_words"], row["filter_checked"] = chunks[0]["keys"], chunks[0]["checked"]
 
     def _lay_bitmap(self, row: np.ndarray, segment: int, table: int, keys: np.ndarray) -> None:
-        chunk = np.zeros(1, rows.CHUNK_ROW)
+        chunk = np.zeros(1, kernel_structs.CHUNK_ROW)
         bitmap = np.zeros(1 << self._bitmap_bits - _kernel.MIN_BITMAP_BITS, np.uint64)
         _kernel.set_bitmap(keys, bitmap)
         self._words(chunk, (segment, table, 0), bitmap)
@@ -286,7 +288,7 @@ class MadeUp:
 
     def _lay_sketches(self, segment: int, column: int, sketches: list[Stored]) -> int:
         starts = range(0, len(sketches), self._sketches)
-        chunks = np.zeros(len(starts) + 1, rows.CHUNK_ROW)
+        chunks = np.zeros(len(starts) + 1, kernel_structs.CHUNK_ROW)
         for chunk, at in enumerate(starts):
             part = sketches[at : at + self._sketches]
             words = np.array([s.words for s in part], np.uint64).reshape(len(part), self._bands)

@@ -9,7 +9,7 @@ import pytest
 
 from simindex import Sketcher, _kernel
 from simindex.config import Config
-from simindex.format import rows
+from simindex.format import kernel_structs
 from simindex.sketching import alphabet
 
 FUNCTIONS = [name for name in dir(_kernel) if callable(getattr(_kernel, name)) and name.islower()]
@@ -86,18 +86,18 @@ def test_buffers_are_let_go_after_a_failure() -> None:
 @pytest.mark.parametrize(
     ("name", "num_bytes"),
     [
-        ("chunk_row", rows.CHUNK_ROW.itemsize),
-        ("table_row", rows.TABLE_ROW.itemsize),
-        ("segment_row", rows.SEGMENT_ROW.size),
-        ("directory", rows.DIRECTORY.size),
-        ("merge_source", rows.MERGE_SOURCE.itemsize),
-        ("match", rows.MATCH.size),
-        ("pair_row", rows.PAIR_ROW.itemsize),
-        ("long_run", rows.LONG_RUN.itemsize),
-        ("pair_cursor", rows.PAIR_CURSOR.itemsize),
-        ("copy_cursor", rows.COPY_CURSOR.itemsize),
-        ("held_document", rows.HELD_DOCUMENT.itemsize),
-        ("shingle_run", rows.SHINGLE_RUN.itemsize),
+        ("chunk_row", kernel_structs.CHUNK_ROW.itemsize),
+        ("table_row", kernel_structs.TABLE_ROW.itemsize),
+        ("segment_row", kernel_structs.SEGMENT_ROW.size),
+        ("directory", kernel_structs.DIRECTORY.size),
+        ("merge_source", kernel_structs.MERGE_SOURCE.itemsize),
+        ("match", kernel_structs.MATCH.size),
+        ("pair_row", kernel_structs.PAIR_ROW.itemsize),
+        ("long_run", kernel_structs.LONG_RUN.itemsize),
+        ("pair_cursor", kernel_structs.PAIR_CURSOR.itemsize),
+        ("copy_cursor", kernel_structs.COPY_CURSOR.itemsize),
+        ("held_document", kernel_structs.HELD_DOCUMENT.itemsize),
+        ("shingle_run", kernel_structs.SHINGLE_RUN.itemsize),
     ],
 )
 def test_rows_are_as_long_as_the_structs_of_the_kernel(name: str, num_bytes: int) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_up import MadeUp, MadeUpSegment, Stored
 
 from simindex import _kernel
-from simindex.format.rows import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
+from simindex.format.kernel_structs import COPY_CURSOR, LONG_RUN, PAIR_CURSOR, PAIR_ROW
 
 pytestmark = pytest.mark.usefixtures("each_variant")
 

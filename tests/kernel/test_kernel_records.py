@@ -11,8 +11,8 @@ from support.faults import bound
 
 import simindex
 from simindex import _kernel
+from simindex.format.kernel_structs import MATCH
 from simindex.format.keys import doc_id_key, encode_key
-from simindex.format.rows import MATCH
 from simindex.storage.environment import ReadTransaction
 
 SEAL_BYTES = 8

@@ -24,7 +24,7 @@ from simindex.all_pairs.ranges import Edges
 from simindex.corpus.dedup.orders import KeepOrder
 from simindex.corpus.dedup.sketches import SketchFiles
 from simindex.distinct import distinct
-from simindex.format.rows import NO_VALUE
+from simindex.format.kernel_structs import NO_VALUE
 from simindex.queries.search import DEFAULT_MAX_CANDIDATES, MOST_IN_BUCKET
 from simindex.sketching.common_shingles import (
     CommonShingles,

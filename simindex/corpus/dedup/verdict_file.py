@@ -21,8 +21,8 @@ from simindex.corpus.entries import Place
 from simindex.corpus.outputs.output import replacing
 from simindex.distinct import distinct
 from simindex.errors import SimIndexError
+from simindex.format.kernel_structs import NO_VALUE
 from simindex.format.keys import Key
-from simindex.format.rows import NO_VALUE
 from simindex.sketching.estimate import Estimate, row_estimate
 from simindex.sketching.sketch import HAS_FINGERPRINT
 

@@ -1,6 +1,6 @@
-"""NumPy dtypes of the structs that Python and the kernel exchange.
+"""The structs that Python and the kernel exchange, as NumPy dtypes or Structs.
 
-Kernel.h says what each one means. Invariant: each is as long as the kernel's own struct
+kernel.h says what each one means. Invariant: each is as long as the kernel's own struct
 (`_kernel.STRUCT_BYTES`, compared by a test). All addresses are in bytes.
 """
 

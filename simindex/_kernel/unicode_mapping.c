@@ -4,8 +4,8 @@
  * mapping leaves alone is copied in runs, a mark is composed with the character right before it where the two have
  * a composite. Marks in disorder, or with others before them, take the slow way: their segment, from the last
  * character that joins with none before it, is decomposed, sorted and composed as the annex has it. A segment takes
- * it once and is sorted by counting, so the cost is linear. tests/kernel/test_kernel_normalize.py holds it equal to
- * textbook.normalize.
+ * it once and is sorted by counting, so the cost is linear. tests/kernel/test_kernel_unicode_mapping.py holds it
+ * equal to textbook.normalize.
  */
 #include "kernel.h"
 #include <stdlib.h>
