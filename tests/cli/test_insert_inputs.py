@@ -115,6 +115,21 @@ BAD_ROWS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("content", "format_", "remedy"),
+    [
+        ("The quick brown fox jumps over the lazy dog.\n", "text", "--format text reads all of it as one text"),
+        ('[{"id": 1, "text": "brown fox"}]', "json", "--format json takes an array of objects"),
+    ],
+)
+def test_what_is_no_line_of_json_is_told_of_the_format_that_reads_it(
+    run: Run, tmp_path: Path, content: str, format_: str, remedy: str
+) -> None:
+    (tmp_path / "a.jsonl").write_text(content)
+    must_say(run("insert", "news", "a.jsonl"), remedy)
+    assert run("insert", "news", "a.jsonl", "--format", format_).code == 0
+
+
 @pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[reason for _, reason in BAD_ROWS])
 def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: bytes, reason: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)

@@ -130,7 +130,10 @@ def _value(source: Source, number: int, line: bytes) -> dict[str, Any] | BadRowE
     try:
         value = loads(line)
     except orjson.JSONDecodeError as exc:
-        return _no_json(source, origin, line, f"a JSON object, found no JSON ({exc.msg}, column {exc.colno})")
+        is_text = number == 1 and not line.lstrip().startswith(b"{")
+        remedy = "; --format text reads all of it as one text" if is_text else ""
+        found = f"no JSON ({exc.msg}, column {exc.colno}){remedy}"
+        return _no_json(source, origin, line, f"a JSON object, found {found}")
     if isinstance(value, dict):
         return value
     remedy = "; --format json takes an array of objects" if number == 1 and isinstance(value, list) else ""
