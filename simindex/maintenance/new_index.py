@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from itertools import islice
 from operator import add
 from pathlib import Path
 from typing import Literal
@@ -27,7 +28,7 @@ from simindex.checks import require_callable, require_conflict
 from simindex.config import Config, SimHashConfig, both_values, differing_fields
 from simindex.errors import ArgumentTypeError, ArgumentValueError, ConfigMismatchError, SimIndexError, damaged
 from simindex.format.bulk import NO_LEADER, Records, decode_records
-from simindex.format.keys import DOC_ID_KEY_BYTES, doc_ids_of
+from simindex.format.keys import doc_id_key, numbered
 from simindex.format.layout import Layout
 from simindex.format.meta import Manifest
 from simindex.format.packed import Packed
@@ -165,37 +166,24 @@ class Source:
         Raises CorruptIndexError where a record or sketch is damaged or the count is not the manifest's, and
         SimIndexError as `_require_unchanged`.
         """
-        count, first = 0, b""
+        count = first = 0
         while True:
             try:
                 with self._session.store.reading() as txn:
                     view = self._session.reader.committed_view(txn)
                     self._require_unchanged(view.manifest)
-                    keys, values = _next_records(txn, view.manifest, first)
-                    batch = self._documents(txn, view, self._doc_ids(keys, first), values) if keys else None
+                    doc_ids, values = _next_records(txn, view.manifest, first)
+                    batch = self._documents(txn, view, doc_ids, values) if values else None
             except SimIndexError as exc:
                 exc.located(self.path)
                 raise
             if batch is None:
                 break
-            count += len(keys)
-            first = keys[-1] + b"\0"
+            count += len(values)
+            first = int(doc_ids[-1]) + 1
             yield batch
         if count != self.manifest.num_documents:
             raise damaged(f"{self.path}: expected {self.manifest.num_documents} documents, found {count}")
-
-    def _doc_ids(self, keys: list[bytes], first: bytes) -> np.ndarray:
-        """Return the doc ids in the database keys of records, uint64. Raises CorruptIndexError where they do
-        not ascend from the key `first` on, or were not given yet."""
-        are_doc_ids = keys[0] >= first and set(map(len, keys)) == {DOC_ID_KEY_BYTES}
-        octets = np.frombuffer(b"".join(keys), dtype=np.uint8)
-        doc_ids = doc_ids_of(octets.reshape(len(keys), -1)) if are_doc_ids else octets
-        ascend = are_doc_ids and bool((doc_ids[1:] > doc_ids[:-1]).all())
-        if not ascend or doc_ids[-1] >= self.manifest.next_doc_id:
-            raise damaged(
-                f"documents: expected ascending doc ids below {self.manifest.next_doc_id}, found others"
-            )
-        return doc_ids
 
     def _documents(
         self, txn: ReadTransaction, view: View, doc_ids: np.ndarray, values: list[bytes]
@@ -227,13 +215,14 @@ class Source:
             )
 
 
-def _next_records(txn: ReadTransaction, manifest: Manifest, first: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Return the database keys and the values of the records from the key `first` on, up to a batch; two
-    empty lists at the end."""
-    records = stored_records(txn, manifest, first)
-    part = next(in_parts(records, BATCH, lambda record: len(record[1])), None)
-    found = [] if part is None else part.values
-    return [key for key, _ in found], [bytes(value) for _, value in found]
+def _next_records(txn: ReadTransaction, manifest: Manifest, first: int) -> tuple[np.ndarray, list[bytes]]:
+    """Return the doc ids, uint64, and the values of the records from the doc id `first` on, up to a batch;
+    both empty at the end. Raises CorruptIndexError where they do not ascend."""
+    # From the very first key, for a damaged one can be shorter than a doc id.
+    records = stored_records(txn, manifest, doc_id_key(first) if first else b"")
+    sized = in_parts(numbered(records, "documents", first), BATCH, lambda record: len(record[1]))
+    found = [(doc_id, bytes(value)) for part in islice(sized, 1) for doc_id, value in part.values]
+    return np.array([doc_id for doc_id, _ in found], dtype=np.uint64), [value for _, value in found]
 
 
 @contextmanager

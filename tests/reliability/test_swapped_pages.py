@@ -126,6 +126,24 @@ def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, page
             list(islice(index, SIZE))
 
 
+def test_new_index_is_not_made_of_a_leaf_that_lies_there_twice(tmp_path: Path, pages: Path) -> None:
+    """As a lost write leaves it: all seals and the number of records are right."""
+    data = (pages / "data.mdb").read_bytes()
+    leaves = lmdb_pages.leaves(data, "documents")
+    sizes = [len(lmdb_pages.nodes(lmdb_pages.page(data, leaf))) for leaf in leaves]
+    at = next(at for at, (size, next_size) in enumerate(pairwise(sizes)) if size == next_size)
+
+    def twice(data: bytearray) -> None:
+        start, whole = leaves[at] * lmdb_pages.PAGE, lmdb_pages.page(data, leaves[at])
+        lmdb_pages.exchange(data, leaves[at], leaves[at + 1])
+        data[start : start + lmdb_pages.PAGE] = whole
+
+    path = damaged(pages, tmp_path / "i", twice)
+    with pytest.raises(CorruptIndexError, match="expected ascending doc ids"):
+        simindex.resketch(path, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_marks_that_do_not_ascend_are_found_when_a_writer_opens(tmp_path: Path, pages: Path) -> None:
     first, second = lmdb_pages.leaves((pages / "data.mdb").read_bytes(), "removed")[:2]
     path = damaged(pages, tmp_path / "i", lambda d: lmdb_pages.exchange(d, first, second))
