@@ -322,8 +322,8 @@ def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, obje
 
 
 def both_values(differing: dict[str, tuple[object, object]], words: str = "{} and {}") -> tuple[object, ...]:
-    """Return the fields of `differing_fields` as parts of a message, each with its values in the braces of
-    `words`."""
+    """Return the parts of a `Worded` message: a `Difference` for each field of `differing_fields`, whose two
+    values stand in the braces of `words`, and "; " between them."""
     return joined("; ", (Difference(name, *values, words) for name, values in differing.items()))
 
 

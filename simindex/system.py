@@ -16,7 +16,7 @@ from typing import IO
 
 
 def num_cores() -> int:
-    """Return how many cores this process may run on."""
+    """Return how many cores this process may run on, by its affinity; quotas of containers do not count."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -331,7 +331,8 @@ class Pairs(SnapshotIterator[Pair]):
 
     def _unite(self, key: int) -> Iterator[Iterable[_Found]]:
         """Leave out sketches that equal an older one, which stands for both from here on; yield the pairs of
-        their documents whose first word is `key` or more. Does nothing where kept shingles or texts decide.
+        their documents whose first word is `key` or more, an iterable a step, empty for those below. Does
+        nothing where kept shingles or texts decide.
 
         An insert looks at few sketches of one first word, so that not all that are equal are copies.
         """

@@ -197,8 +197,9 @@ def _by_columns(
 def compared_tables(
     tables: Iterable[tuple[int, Iterator[Piece]]], plan: PairPlan, source: SketchSource, geometry: Geometry
 ) -> Iterator[Edges]:
-    """Yield the pairs of tables in ascending order run by run, and the documents of long runs, which are put
-    off. A pair comes in the first table in which both stand in one run that is compared."""
+    """Yield the pairs of tables run by run; `tables` ascend by number. Documents of long runs come as
+    `waiting` of an `Edges`, and their pairs are left to `compare_crowded`. A pair comes in the first table in
+    which both stand in one run that is compared."""
     sketches, longs = partial(Sketches, source, geometry), [NO_LONG_RUNS] * len(plan.bits)
     for table, pieces in tables:
         firsts: list[np.ndarray] = []

@@ -194,7 +194,8 @@ class StoreTarget:
         return part
 
     def _settle(self) -> None:
-        """Wait for the oldest part that is under way. Raises StoreError where it cannot be written."""
+        """Wait for the oldest part that is under way, then count and report its bytes. Raises StoreError
+        where it cannot be written."""
         future, num_bytes = self._under_way.popleft()
         future.result()
         self.copied_bytes += num_bytes

@@ -100,7 +100,8 @@ class _Seen:
         return not (self.counts > 1).any() and len(self.strangers) == sum(map(len, self._strangers))
 
     def holds(self, doc_ids: np.ndarray) -> np.ndarray:
-        """Return for each of these relative doc ids, known or not, whether an entry named it."""
+        """Return for each of these relative doc ids whether an entry named it; True, too, for one that is no
+        document's, where an entry names it all the same."""
         indices = self._known.indices(doc_ids)
         found = indices >= 0
         found[found] = self.counts[indices[found]] > 0

@@ -260,7 +260,8 @@ def replicas(
     Args:
         backup: uri of a backup that `Index.backup` has made in a store, or the path of its folder, which all
             nodes see.
-        count: how many there are; those of earlier calls among them.
+        count: how many this handle asks: the first of those that run, refreshed and else as they are, and
+            new ones for those that are missing.
         folder: on the disk of each node, for the copies; ``None``: that for temporary files.
         cores: of each, as Ray counts them.
         address, ray: of Ray: the address of its head, and arguments of `ray.init`. Where none runs it is

@@ -164,6 +164,6 @@ def tenths_of(similarities: np.ndarray) -> np.ndarray:
 
 
 def in_tenths(histogram: tuple[int, ...]) -> np.ndarray:
-    """Return how many pairs of a histogram from 0.20 on each tenth of similarity has: int64, shape (10,), the
-    first two 0."""
+    """Return how many pairs each tenth of similarity has: int64, shape (10,), the first two 0. `histogram`:
+    counts of the 80 hundredths from 0.20 on."""
     return np.append([0, 0], np.array(histogram).reshape(-1, 10).sum(axis=1))

@@ -374,7 +374,7 @@ def plan_of_query(
     scheme: Scheme, query: BandQuery | FingerprintQuery, max_run: int, memory_bytes: int
 ) -> PairPlan:
     """Return how all pairs are found that a query for one of them would find; more than `max_run` documents
-    of one prefix are not compared all with all."""
+    of one prefix are not compared all with all, and entries take `memory_bytes`. Raises as `plan_pairs`."""
     call = "deduplicate"
     if isinstance(query, BandQuery):
         how = query.recall, query.exact, False
