@@ -19,7 +19,7 @@ from typing import NamedTuple
 from simindex.changes.session import clear_unnamed
 from simindex.checks import local_path
 from simindex.config import both_values, differing_fields
-from simindex.errors import BackupTargetError, ConfigMismatchError, damaged
+from simindex.errors import BackupTargetError, ConfigMismatchError
 from simindex.format.keys import segment_prefix
 from simindex.format.layout import SegmentEntry
 from simindex.format.meta import (
@@ -193,7 +193,7 @@ class FolderTarget:
         """
         gone = sorted(self._held.keys() - {entry.id for entry in manifest.segments})
         with self._store.reading(buffers=False) as there:
-            differences = {name: difference(name, txn.parts(name), there.parts(name)) for name in SMALL}
+            differences = {name: difference(txn.parts(name), there.parts(name)) for name in SMALL}
             known = dict(stored_notes(there))
         if self.is_new:
             for name in SMALL:  # in several commits, for nothing is named yet
@@ -256,10 +256,8 @@ class Difference(NamedTuple):
     tail: bytes | None
 
 
-def difference(database: str, index: Iterator[Items], backup: Iterator[Items]) -> Difference:
-    """Return how the entries of a database differ, which come in order of keys, some at a time. Raises as
-    `_ascending`."""
-    index, backup = _ascending(database, index), _ascending(database, backup)
+def difference(index: Iterator[Items], backup: Iterator[Items]) -> Difference:
+    """Return how the entries of a database differ, which come in order of keys, some at a time."""
     keys, ours, theirs = list[bytes](), Items(), Items()
     while (ours := ours or next(index, [])) and (theirs := theirs or next(backup, [])):
         last = min(ours[-1][0], theirs[-1][0])
@@ -269,17 +267,3 @@ def difference(database: str, index: Iterator[Items], backup: Iterator[Items]) -
         ours, theirs = ours[here:], theirs[there:]
     gone = chain(theirs, chain.from_iterable(backup))
     return Difference(keys + [key for key, _ in gone], ours[0][0] if ours else None)
-
-
-def _ascending(database: str, parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield the parts, and raise CorruptIndexError at one that does not begin after the last key of the one
-    before: damaged pages may lead in a circle."""
-    last = b""
-    for part in parts:
-        if not last < part[0][0] <= part[-1][0]:
-            raise damaged(
-                f"{database}: expected ascending keys, found {part[0][0].hex():.80} behind {last.hex():.80}",
-                key=part[0][0],
-            )
-        last = part[-1][0]
-        yield part

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain, groupby
-from operator import attrgetter
+from operator import attrgetter, lt
 
 from simindex.batching import in_parts
-from simindex.errors import CorruptIndexError
+from simindex.errors import CorruptIndexError, damaged
 from simindex.format.meta import Manifest
 from simindex.format.seals import unseal_many
 from simindex.maintenance.stored_segment import Piece
@@ -60,9 +60,15 @@ def segment_parts(pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
-    """Yield the parts of a database unchanged. Raises CorruptIndexError where an entry fails its seal."""
+    """Yield the parts of a database unchanged. Raises CorruptIndexError where an entry fails its seal, or
+    keys do not ascend: on a page that lies in another's place all seals are right."""
+    last = b""
     for part in parts:
         unseal_many(database, part, f"{database}, entry")
+        keys = [last, *(key for key, _ in part)]
+        if not all(map(lt, keys, keys[1:])):
+            raise damaged(f"{database}: expected ascending keys, found others", key=keys[1])
+        last = keys[-1]
         yield part
 
 

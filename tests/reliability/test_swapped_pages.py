@@ -126,8 +126,9 @@ def test_iteration_ends_and_raises_where_keys_do_not_ascend(tmp_path: Path, page
             list(islice(index, SIZE))
 
 
-def test_new_index_is_not_made_of_a_leaf_that_lies_there_twice(tmp_path: Path, pages: Path) -> None:
-    """As a lost write leaves it: all seals and the number of records are right."""
+def with_a_leaf_twice(pages: Path, path: Path) -> Path:
+    """A copy of the index in which a leaf of records lies in the place of the next one, too, as a lost write
+    leaves it: all seals and the number of records are right."""
     data = (pages / "data.mdb").read_bytes()
     leaves = lmdb_pages.leaves(data, "documents")
     sizes = [len(lmdb_pages.nodes(lmdb_pages.page(data, leaf))) for leaf in leaves]
@@ -138,10 +139,31 @@ def test_new_index_is_not_made_of_a_leaf_that_lies_there_twice(tmp_path: Path, p
         lmdb_pages.exchange(data, leaves[at], leaves[at + 1])
         data[start : start + lmdb_pages.PAGE] = whole
 
-    path = damaged(pages, tmp_path / "i", twice)
+    return damaged(pages, path, twice)
+
+
+def test_new_index_is_not_made_of_a_leaf_that_lies_there_twice(tmp_path: Path, pages: Path) -> None:
+    path = with_a_leaf_twice(pages, tmp_path / "i")
     with pytest.raises(CorruptIndexError, match="expected ascending doc ids"):
         simindex.resketch(path, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("kind", ["store", "folder"])
+def test_backup_is_not_made_of_a_leaf_that_lies_there_twice(tmp_path: Path, pages: Path, kind: str) -> None:
+    target = f"file://{tmp_path / 'backup'}" if kind == "store" else tmp_path / "backup"
+    path = with_a_leaf_twice(pages, tmp_path / "i")
+    with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match="ascending keys"):
+        index.backup(target)
+    with simindex.open(pages, "r") as index:
+        index.backup(target)
+    with simindex.open(path, "r") as index, pytest.raises(CorruptIndexError, match=r"ascending|of documents"):
+        index.backup(target)
+    saved = tmp_path / "backup"
+    if kind == "store":
+        simindex.restore(str(target), saved := tmp_path / "restored")
+    with simindex.open(saved, "r") as index:
+        assert absent(index) == ([], 0)
 
 
 def test_marks_that_do_not_ascend_are_found_when_a_writer_opens(tmp_path: Path, pages: Path) -> None:

@@ -80,7 +80,7 @@ def test_difference_makes_one_the_other(
     index: Entries, other: Entries, alike: bool, one: int, two: int
 ) -> None:
     backup = {**index, **dict(list(other.items())[:2])} if alike else other
-    keys, tail = difference("documents", parts(index, one), parts(backup, two))
+    keys, tail = difference(parts(index, one), parts(backup, two))
     assert bool(keys or tail) == (index != backup)
     assert all(backup.get(key) != index.get(key) for key in keys)
     made = {key: value for key, value in backup.items() if key not in keys}
@@ -107,18 +107,5 @@ class Counted(bytes):
 def test_difference_holds_few_values_of_what_is_gone() -> None:
     gone: Iterator[list[tuple[bytes, bytes]]] = ([(b"%06d" % n, Counted(b"value"))] for n in range(1_000))
     left = [(b"000000", b"value"), (b"000999", b"value")]
-    assert difference("documents", iter([left]), gone) == ([b"%06d" % n for n in range(1, 999)], None)
+    assert difference(iter([left]), gone) == ([b"%06d" % n for n in range(1, 999)], None)
     assert Counted.most < 10
-
-
-@pytest.mark.parametrize("size", [1, 2, 6])
-def test_walk_in_a_circle_ends(size: int) -> None:
-    """Pages of a tree that lead back have no end."""
-    items = [(b"%d" % n, b"v") for n in range(6)]
-
-    def circle() -> Iterator[list[tuple[bytes, bytes]]]:
-        while True:
-            yield from (items[first : first + size] for first in range(0, 6, size))
-
-    with pytest.raises(CorruptIndexError, match="documents: expected ascending keys"):
-        difference("documents", circle(), circle())
