@@ -286,7 +286,6 @@ class _Repair:
         scheme, manifest = self._scheme, self._manifest
         remains = [SegmentRemains(scheme, entry, self._values) for entry in manifest.segments]
         self._find_lost_chunks(remains)
-        self._note_lost_segments(remains)
         found = self._records(remains)
         bounds = [[entry.base, entry.base + entry.span] for entry in manifest.segments]
         ends = [np.searchsorted(found["doc_id"], bound).tolist() for bound in bounds]
@@ -308,16 +307,6 @@ class _Repair:
             "num_lost": max(0, expected - self._documents),
             "notes": tuple(self._salvage.notes),
         }
-
-    def _note_lost_segments(self, remains: list[SegmentRemains]) -> None:
-        """Add a note about the segments of one value whose value is damaged or missing, if there are any."""
-        lost = [str(e.id) for e, part in zip(self._manifest.segments, remains, strict=True) if part.is_lost]
-        if lost:
-            self._salvage.notes.append(
-                f"values of {len(lost)} small segments ({', '.join(lost[:10])}) are damaged or missing: of "
-                "their sketches those are left that tables confirm, and records that are missing from them "
-                "cannot be named"
-            )
 
     def _find_lost_chunks(self, remains: list[SegmentRemains]) -> None:
         """Give `remains` those of their missing values that lie on pages of large values that no tree
