@@ -264,7 +264,8 @@ class FileOptions:
         **fields: Any,
     ) -> Inputs:
         """Return the inputs at some paths but the folder `leave_out`; `fields` are of `Fields`, in place of
-        what the options say, and `on_bad_row` in place of what reports bad rows."""
+        what the options say. A bad row is given to `on_bad_row`, else reported with --skip-bad-rows, else
+        raised."""
         given = {_FIELDS[option]: value for option, value in vars(self).items() if option in _FIELDS}
         if on_bad_row is None and self.skip_bad_rows:
             on_bad_row = report_skipped()
