@@ -158,8 +158,8 @@ class Owner:
             self._backing_up.release()
 
     def save(self) -> None:
-        """Make a backup now, after one that is under way; `saved` says whether it failed. Raises
-        ScaleOutError without a uri for it."""
+        """Make a backup now, after one that is under way. Raises ScaleOutError where it fails, or there is no
+        uri for it."""
         self._open()
         if self._uri is None:
             raise ScaleOutError(
@@ -167,6 +167,8 @@ class Owner:
             )
         self._backing_up.acquire()
         self._back_up(self._uri)
+        if self._error is not None:
+            raise ScaleOutError(f"{self._uri}: expected to write a backup, found {self._error}")
 
     def saved(self) -> Saved:
         """Return what a lost disk would leave."""
@@ -370,13 +372,13 @@ class SharedIndex:
     # ---- backup and end ----
 
     def back_up(self) -> Saved:
-        """Make a backup at the uri that `shared` was given; returns what a lost disk would leave now. Raises
-        ScaleOutError where the index was opened without `backup`."""
+        """Make a backup at the uri that `shared` was given; returns `saved`. Raises ScaleOutError where it
+        fails, or the index was opened without `backup`."""
         self._asked("save")
         return self.saved()
 
     def saved(self) -> Saved:
-        """Return what a lost disk would leave."""
+        """Return when the newest backup was made, the changes since, and why the last one failed."""
         found: Saved = self._asked("saved")
         return found
 

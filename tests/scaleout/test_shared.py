@@ -196,6 +196,18 @@ def test_a_backup_needs_a_uri_that_the_index_was_opened_with(tmp_path: Path) -> 
     index.stop()
 
 
+def test_a_backup_that_is_asked_for_and_fails_is_an_error(tmp_path: Path) -> None:
+    index = scaleout.shared(tmp_path / "i", config=CONFIG, backup=f"file://{tmp_path}/store")
+    index.insert_many(ITEMS[:10])
+    (tmp_path / "store").touch()
+    with pytest.raises(ScaleOutError, match=r"store: expected to write a backup, found "):
+        index.back_up()
+    saved = index.saved()
+    assert (saved.made_at, saved.changes) == (None, 10)
+    assert saved.error is not None
+    index.stop()
+
+
 def test_a_lost_disk_is_an_error_and_costs_what_came_after_the_backup(tmp_path: Path) -> None:
     store = f"file://{tmp_path}/store"
     index = scaleout.shared(tmp_path / "i", config=CONFIG, backup=store)
