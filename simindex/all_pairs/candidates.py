@@ -92,7 +92,7 @@ def _columns(
     source: Tables, ascending: np.ndarray, others: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield each sketch column of `ascending` beside the same column of `others`, which may come in any
-    order."""
+    order. The second array is filled anew at the next step."""
     order, turned = np.argsort(others, kind="stable"), np.empty(len(others), dtype=np.uint64)
     for own, found in zip(source.columns_of(ascending), source.columns_of(others[order]), strict=True):
         turned[order] = found

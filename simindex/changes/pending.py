@@ -475,8 +475,8 @@ class _Samples:
         self._known: dict[tuple[int, bytes], bool] = {}
 
     def of(self, index: int) -> bytes:
-        """Return bytes of the counts and the sampled shingles of the document at `index`: equal for equal
-        shingles."""
+        """Return bytes of the counts and the sampled shingles of the document at `index`: equal
+        where these are equal, whatever the others are."""
         hashes, counts = self._hashes(index), self._counts(index)
         return np.array(counts, dtype=np.uint32).tobytes() + hashes.tobytes()
 

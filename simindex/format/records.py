@@ -457,8 +457,8 @@ def decode_run(key: bytes, value: bytes | memoryview, next_doc_id: int) -> Run:
 
 
 def decode_runs(items: Iterable[tuple[bytes, memoryview]], next_doc_id: int) -> Iterator[Run]:
-    """Yield the runs of `ages` entries, oldest first. Raises CorruptIndexError where one does not come after
-    the run before it, so the walk ends."""
+    """Yield the runs of `ages` entries, oldest first. Raises CorruptIndexError where one is damaged, ends
+    beyond `next_doc_id`, or does not come after the run before it, so the walk ends."""
     last: Run | None = None
     for key, value in items:
         run = decode_run(key, value, next_doc_id)

@@ -121,7 +121,8 @@ class StoreTarget:
         return True
 
     def take(self, entry: SegmentEntry, steps: Iterable[Step]) -> None:
-        """Begin to upload a segment, a part for each step; parts that the store has are not sent again."""
+        """Begin to upload a segment, a part for each step; parts that the store has are not sent again. Waits
+        while too many are under way, and raises StoreError where an earlier one could not be written."""
         digest, parts = Digest(), list[Part]()
         for pieces, values in steps:
             digest.add(pieces, values)

@@ -408,8 +408,9 @@ class ContainmentQuery(NamedTuple):
         hits: tuple[int, int],
     ) -> Shared | None:
         """Return what a document shares with the query: counted in its text, or in its kept shingles and
-        `kept`, those of the query, where there are any, else estimated from `hits`, the two counts of `_met`.
-        ``None`` where it hardly reaches the threshold, or nothing is sampled."""
+        `kept`, those of the query, where all of its own are kept, else estimated from `hits`, the two counts
+        of `_met`. A whole sample counts, too, and such a count is returned whatever the threshold; ``None``
+        where an estimate hardly reaches it, or nothing is sampled."""
         of_query, of_stored = asked.of_all, record.num_shingles
         entries = max(record.num_sampled, min(of_stored, FLOOR))
         is_looked_at = asked.is_whole or entries == record.num_sampled

@@ -204,7 +204,7 @@ def open_lmdb(
 def with_map(data: str, size: int, least: int, **options: Any) -> lmdb.Environment:
     """Open an environment with a map of `size` bytes, or half of it, a quarter ... down to `least`, where no
     more is granted; waits up to a second where this process still has the file open. Raises SimIndexError
-    where not even `least` is granted."""
+    where not even `least` is granted, and other errors of LMDB as they are."""
     # A process opens a file once at a time, and its last user may just be closing it on another thread.
     ends = time.monotonic() + _CLOSING_SECONDS
     while True:

@@ -95,7 +95,8 @@ class Advised(NamedTuple):
 
 def without_labels(sample: Sample, found: SamplePairs, shingles: Shingles, threshold: float) -> Advised:
     """Return the advice where the pairs of at least `threshold` are those to be found: the smallest MinHash
-    setting that is nearly as good as the best. Of more than 10,000 pairs `found` as many are drawn."""
+    setting that is nearly as good as the best. With it come all settings that were measured, and one for
+    containment. Of more than 10,000 pairs `found` as many are drawn."""
     rows = list(range(len(found.ends)))
     if len(rows) > _MEASURED_PAIRS:
         rows = Random(_SEED).sample(rows, _MEASURED_PAIRS)

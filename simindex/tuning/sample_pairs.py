@@ -117,8 +117,8 @@ def examples(sample: Sample, pairs: SamplePairs) -> tuple[SamplePair, ...]:
 
 
 def pairs_to_label(sample: Sample, pairs: SamplePairs) -> tuple[SamplePair, ...]:
-    """Return ten pairs of each tenth of similarity, or all that it has, drawn at random: the 60 of the most
-    similar tenths in random order, then the others in random order."""
+    """Return ten pairs of each tenth of similarity, or all that it has, drawn at random: first 60, from the
+    most similar tenth down, shuffled, then the others, shuffled. Equal input gives an equal draw."""
     rows = _drawn(pairs, _LABELS_A_TENTH)
     first, others = rows[:LABELS], rows[LABELS:]
     for some in first, others:

@@ -353,7 +353,8 @@ class MinHashLSH(StoredSignatures):
         return Session(self, buffer_size)
 
     def deletion_session(self, buffer_size: int = 50_000) -> Session:
-        """Return a context in which removals are made together, `buffer_size` in a commit."""
+        """Return a context in which removals are made together, `buffer_size` in a commit; at its end, by an
+        exception too, what is gathered is stored."""
         return Session(self, buffer_size)
 
     def query(self, minhash: Any) -> list[Key]:
