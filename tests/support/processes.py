@@ -22,7 +22,7 @@ def start(code: str, *arguments: object, below: Sequence[str] = (), **options: A
     """A Python process that runs `code`, with pipes to its stdin and from its stdout; `below`: a command
     that runs it."""
     return subprocess.Popen(
-        [*below, sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+        [*below, sys.executable, "-u", "-W", "error", "-c", code, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
