@@ -295,8 +295,8 @@ class Pairs(SnapshotIterator[Pair]):
     def _entries(
         self, table: int, capacity: int, left_out: np.ndarray, first: int = 0, *, by_age: bool = False
     ) -> Iterator[Piece]:
-        """Yield the entries from key `first` on, without ranks in the bitmap `left_out`, and count them in
-        `done`; `by_age`: in the order of `_aged`."""
+        """Yield the entries from key `first` on, without ranks in the bitmap `left_out`, by ascending key;
+        `by_age`: those of one key by age, as `_aged`. `done` counts them, and at the end the whole table."""
         end, pieces = self.done + self._num_entries[table], self._aged if by_age else self._pinned.pieces
         for piece in pieces(table, first, EVERY_KEY, capacity, left_out):
             self.done += len(piece[0])

@@ -236,8 +236,8 @@ class Batch:
         return any(self._is_live[at] and doc_ids[at] != own and doc_ids[at] not in self._gone for at in some)
 
     def _found_by_all(self) -> tuple[Found, np.ndarray]:
-        """Return what was found, and a mask of the rows of it that only say what a document was compared
-        with."""
+        """Search for all documents of the batch at once; return what was found, and a mask of its matches
+        that only say which document of the batch one was compared with."""
         batch = self._documents.sketches
         if not isinstance(self._query, BandQuery):
             found = self._query.find(self._view_of_all, batch)

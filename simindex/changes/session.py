@@ -540,7 +540,8 @@ class Session:
     def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
         """Call `gather` with a view of the committed state, to fill a change, and return what it returns. The
         change is the one of the open transaction; where none is open, a new one, which is durable at the
-        return."""
+        return. Raises TransactionOpenError for another task or thread while one is open. Where `gather`
+        raises, nothing is committed, but what it put into an open transaction stays there."""
         writer = self._require_turn()
         with self._lock:  # and not `_locked`: a generator would take a twelfth of a single insert
             try:

@@ -173,8 +173,8 @@ def inputs_of(name: str, help_: str, metavar: str = "INPUT") -> Declared:
 
 
 def parse_key(text: str, int_keys: bool) -> Key:
-    """Return the key that was written on the command line: a str, or with --int an integer, and BadParameter
-    where it is none."""
+    """Return the key that was written on the command line: a str, or with --int an integer. BadParameter
+    where it is no integer then; whether the index takes it as a key is not checked."""
     if not int_keys:
         return text
     try:

@@ -31,7 +31,8 @@ _AS_DATETIME = 3
 
 def pack(value: object, default: Callable[[Any], object] | None = None) -> bytes:
     """Return the msgpack form of a value; surrogates in str are kept, aware datetimes become timestamps. For
-    types that msgpack lacks `default` is asked; without it they are a TypeError."""
+    types that msgpack lacks `default` is asked; without it they are a TypeError, a naive datetime a
+    ValueError, an integer beyond 64 bits an OverflowError."""
     packed = msgpack.packb(
         value, use_bin_type=True, unicode_errors="surrogatepass", datetime=True, default=default
     )

@@ -134,8 +134,8 @@ class Agreement:
         self._of_sketches = [0] * self._tables.count
 
     def take(self, table: int, keys: np.ndarray, entries: np.ndarray) -> None:
-        """Count entries (relative doc ids) of a sorted table by document, and add them to the table's sum: of
-        the key and copy tables only those of live documents, of the shingle table none."""
+        """Count all entries (relative doc ids) of a sorted table by document, and add entries to the table's
+        sum: of the key and copy tables those of live documents, of the shingle table none."""
         if self._is_of_shingles(table):
             top = np.uint64(sample_top(self._scheme.config.containment))
             self._shingles.take(entries)

@@ -56,8 +56,9 @@ def config_for(
 
 
 def comparison_for(settings: JobSettings, others: list[str]) -> tuple[Query, Config]:
-    """Return what a match is in a job, and how its documents are sketched: with all shingles where these are
-    compared and none of `others`, the paths of the indexes that it compares with, exists yet."""
+    """Return what a match is in a job, and how its documents are sketched: as `config_for` says, whose errors
+    it raises, but with all shingles where these are compared and none of `others`, the paths of the indexes
+    that it compares with, exists yet."""
     exact, by, max_distance = settings.compares_shingles, settings.by, settings.max_distance
     config = config_for(settings.config, others, by, max_distance, exact, settings.into is not None)
     asked = by, settings.threshold, max_distance, 1, settings.recall, exact

@@ -72,7 +72,7 @@ def _runs(numbers: np.ndarray) -> list[int]:
 
 
 def _triples(tokens: Tokens) -> list[int]:
-    """Return the "tokens" of `shared_form`."""
+    """Return the flat triples (gap, length, times) that `shared_form` calls "tokens"."""
     gaps = tokens.starts - np.append(0, tokens.ends)[: len(tokens.starts)]
     lengths = tokens.ends - tokens.starts
     return _with_times((np.diff(gaps) != 0) | (np.diff(lengths) != 0), gaps, lengths)
