@@ -8,7 +8,7 @@ one document changes one part, and new documents make new parts at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from operator import attrgetter, lt
 
 from simindex.batching import in_parts
@@ -67,7 +67,11 @@ def checked(database: str, parts: Iterator[Items]) -> Iterator[Items]:
         unseal_many(database, part, f"{database}, entry")
         keys = [last, *(key for key, _ in part)]
         if not all(map(lt, keys, keys[1:])):
-            raise damaged(f"{database}: expected ascending keys, found others", key=keys[1])
+            before, key = next(two for two in pairwise(keys) if two[0] >= two[1])
+            raise damaged(
+                f"{database}: expected ascending keys, found {key.hex():.80} behind {before.hex():.80}",
+                key=key,
+            )
         last = keys[-1]
         yield part
 

@@ -531,9 +531,9 @@ class MinHashLSHForest(StoredSignatures):
     def get_minhash_hashvalues(self, key: Key) -> np.ndarray:
         """Return all hash values of a stored signature, or of one that waits for `index`. Raises KeyError
         where there is none of that key."""
-        if key not in self:
-            raise KeyError(key)
         added = self._added.get(key)
+        if added is None and key in self._removed:
+            raise KeyError(key)
         scheme, _, values = self._index[key].metadata if added is None else added[1]
         return np.array(values, dtype=SCHEMES[scheme].dtype if scheme in SCHEMES else np.int64)
 
