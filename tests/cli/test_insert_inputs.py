@@ -115,6 +115,14 @@ BAD_ROWS = [
 ]
 
 
+@pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[reason for _, reason in BAD_ROWS])
+def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: bytes, reason: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)
+    result = run("insert", "news", "a.jsonl")
+    must_say(result, f"simindex: a.jsonl:4: {reason}")
+    assert result.err.endswith("; nothing of the input is stored\n")
+
+
 @pytest.mark.parametrize(
     ("content", "format_", "remedy"),
     [
@@ -128,14 +136,6 @@ def test_what_is_no_line_of_json_is_told_of_the_format_that_reads_it(
     (tmp_path / "a.jsonl").write_text(content)
     must_say(run("insert", "news", "a.jsonl"), remedy)
     assert run("insert", "news", "a.jsonl", "--format", format_).code == 0
-
-
-@pytest.mark.parametrize(("line", "reason"), BAD_ROWS, ids=[reason for _, reason in BAD_ROWS])
-def test_insert_names_the_place_of_a_bad_row(run: Run, tmp_path: Path, line: bytes, reason: str) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_lines(ROWS) + line)
-    result = run("insert", "news", "a.jsonl")
-    must_say(result, f"simindex: a.jsonl:4: {reason}")
-    assert result.err.endswith("; nothing of the input is stored\n")
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
