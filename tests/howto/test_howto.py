@@ -1,5 +1,6 @@
 """Every page of docs/howto does what it says, with the libraries that it is about."""
 
+import ast
 import json
 import os
 import re
@@ -268,5 +269,11 @@ def test_celery_stores_what_tasks_bring(module: str, call: str, tmp_path: Path) 
     with started(start[1].replace("tasks", module).split(), tmp_path):
         answers = run(f"from {module} import {call}\nprint({ask})", tmp_path)
     with simindex.open(tmp_path / "service.simindex", "r") as index:
-        assert sorted(index) == ["a", "c"]
-    assert answers == ("[[], ['a'], [], []]\n" if call == "save" else "[1, 0, 1, 0]\n")
+        keys = sorted(index)
+    if call == "save":
+        assert (keys, answers) == (["a", "c"], "[[], ['a'], [], []]\n")
+    else:
+        # All four are sent before the first is done, and files of one millisecond have no order.
+        assert keys in (["a", "c"], ["b", "c"])
+        inserted = ast.literal_eval(answers)
+        assert (sorted(inserted), inserted[2]) == ([0, 0, 1, 1], 1)
