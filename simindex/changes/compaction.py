@@ -146,7 +146,7 @@ class _Compaction:
     def _merged(self, new: NewFile, run: list[SegmentEntry]) -> list[SegmentEntry]:
         """Write neighbouring segments into the new file as one, without removed documents, calling the
         progress function between steps; return a list of its entry, or an empty list where no document is
-        left."""
+        left. Raises _Changed where the index has changed since."""
         segment, end = self.manifest.next_segment, self.done + self._bytes_of(run)
         with self._reading() as txn:
             removed = _removed_in(run, self._session.reader.committed_view(txn))
@@ -167,7 +167,7 @@ class _Compaction:
     def _copy_documents(self, new: NewFile) -> None:
         """Copy records and the removal marks of documents that are left in segments; those that wait in the
         manifest go to their databases, too. Raises CorruptIndexError where there are not as many records as
-        the manifest says."""
+        the manifest says, _Changed where the index has changed since."""
         recent = self._old.recent
         marks = {doc_id_key(n): encode_flags(n, flags) for n, flags in recent.marks.items()}
         found = self._copy(new, "documents", without=marks)
@@ -191,8 +191,9 @@ class _Compaction:
         without: Container[bytes] = (),
     ) -> int:
         """Copy the entries of a database from the key `first` to the exclusive `end` (``None``: all that
-        follow), but those whose keys are in `without`; return how many were copied. But for "segments" they
-        must lie behind all that are in the new one. Raises _Changed where the index has changed since."""
+        follow) to the new file, but those whose keys are in `without`; return how many were copied. In any
+        database but "segments" their keys must follow all that the new file has there. Raises _Changed where
+        the index has changed since."""
         count = 0
         following: bytes | None = first
         while following is not None:

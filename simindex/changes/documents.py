@@ -171,8 +171,9 @@ class NewDocuments:
 
     def _shingles(self, relative: np.ndarray, copies: list[int]) -> Entries:
         """Return the keys of the shingle table, uint64, shape (1, n), and no doc ids: each key is the hash of
-        a sampled shingle with the relative doc id in its low bits. `relative` is each document's doc id less
-        the first's; those at the indices `copies` have none; without samples it is NO_ENTRIES."""
+        a sampled shingle with the relative doc id in its low bits, in the order of the documents, not sorted.
+        `relative` is each document's doc id less the first's; those at the indices `copies` have none;
+        without samples it is NO_ENTRIES."""
         samples = self.sketches.samples
         if samples is None:
             return NO_ENTRIES
@@ -263,8 +264,9 @@ def _columns_of(
 def prepare_documents(items: list[tuple[Any, ...]], sketcher: Sketcher, compares: int = 0) -> NewDocuments:
     """Check, encode and sketch items of (key, document[, metadata]) as one batch, which may be empty.
 
-    Both halves of a sketch are made; `compares` is the half without which a ready `Sketch` is refused, 0:
-    none is. Errors name the key of their item.
+    Both halves of a sketch are made. Where `compares` is HAS_SIGNATURE or HAS_FINGERPRINT, a `Sketch` that
+    was brought in without that half is refused with ArgumentValueError; 0 refuses none. Errors name the key
+    of their item.
     """
     columns = next(_columns_of(items, len(items)), _NO_COLUMNS)
     return _prepared(columns, sketcher, compares)
@@ -322,7 +324,8 @@ def _require_samples(keys: list[Any], documents: list[Any], one_in: int) -> None
 
 def repeatable(key: object, document: object) -> object:
     """Return a document that can be read twice: of an iterator, such as a generator of shingles, a tuple of
-    its items; any other document, a file too, as it is. An error of the iterator gets the key."""
+    its items; any other document, a file too, as it is. A TypeError or ValueError of the iterator gets the
+    key in front of its message."""
     if type(document) in _REPEATABLE:
         return document
     is_file = hasattr(document, "read")  # an iterator, too, of its lines; the sketcher refuses it
@@ -332,7 +335,7 @@ def repeatable(key: object, document: object) -> object:
 def naming_keys(keys: Iterable[object], documents: list[Any], function: Callable[[list[Any]], T]) -> T:
     """Return function(documents). Where that raises TypeError or ValueError, but for ClosedError and
     FormatError, call it for each document alone, so that the error of the first one that fails has its key in
-    front of the message."""
+    front of the message; where none fails alone, the first error is raised."""
     try:
         return function(documents)
     except (TypeError, ValueError) as exc:

@@ -114,8 +114,8 @@ class _Sweep:
         self.removed = 0
 
     def old(self) -> Iterator[Iterable[int]]:
-        """Yield the doc ids of what it would remove, some at a time, below 0 for what this change inserts,
-        and some of them twice. Removes nothing."""
+        """Yield the doc ids of what it would remove, some at a time and some of them twice. Each document
+        that this change inserts has a number below 0 in place of its doc id. Removes nothing."""
         if self._pending.inserted_at < self._limit:
             yield range(-len(self._pending.by_key), 0)
         for run in self._due():

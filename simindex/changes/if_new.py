@@ -180,8 +180,8 @@ class Batch:
         return decisions
 
     def _with_known_keys(self) -> list[int]:
-        """Return the indices of the keys that are stored, then of those that come more than once; an index of
-        both comes twice."""
+        """Return the indices of the keys that are stored, then every index of those that come more than
+        once, the first included; an index of both comes twice."""
         encoded = self._documents.encoded_keys
         known = list(self._own)
         if not self._documents.has_distinct_keys:
@@ -218,8 +218,8 @@ class Batch:
         self._crowded = set(np.flatnonzero(hits).tolist()) - self._alone
 
     def _found_live(self) -> np.ndarray:
-        """Return a mask of the answers that are live committed documents; all False where one match is not
-        enough."""
+        """Return a mask of the answers that are live committed documents; all False where the query needs all
+        matches of a document, not only whether there is one."""
         doc_ids = self._answers["doc_id"]
         if not self._is_one_enough:
             return np.zeros(len(doc_ids), dtype=bool)
@@ -230,14 +230,16 @@ class Batch:
 
     def _has_match(self, index: int) -> bool:
         """Whether an answer of the search for all is surely a live match of the document at `index`, other
-        than its own older version. False where only copies could tell, or where one match is not enough."""
+        than its own older version. False where only copies could tell, or where the query needs all matches
+        of a document."""
         own = self._owners.get(self._documents.encoded_keys[index])
         doc_ids, some = self._doc_ids, range(self._starts[index], self._starts[index + 1])
         return any(self._is_live[at] and doc_ids[at] != own and doc_ids[at] not in self._gone for at in some)
 
     def _found_by_all(self) -> tuple[Found, np.ndarray]:
-        """Search for all documents of the batch at once; return what was found, and a mask of its matches
-        that only say which document of the batch one was compared with."""
+        """Search for all documents of the batch at once; return what was found, and a mask of its entries,
+        True for those that are no matches: each says which document of the batch a query was compared with,
+        out of a large bucket."""
         batch = self._documents.sketches
         if not isinstance(self._query, BandQuery):
             found = self._query.find(self._view_of_all, batch)
@@ -326,7 +328,7 @@ class Batch:
 
     def _matches_alone(self, index: int) -> Matches:
         """Return the matches of the document at `index`, searched for by itself over all that is stored by
-        now, the documents before it in the batch included."""
+        now, the documents before it in the batch included. Call it with ascending indices."""
         newest = np.flatnonzero(self._stored[self._num_before : index]) + self._num_before
         self._before.add(self._documents, newest.tolist())
         self._num_before = index
@@ -350,7 +352,7 @@ def _alike(
     scheme: Scheme, query: BandQuery | FingerprintQuery, batch: SketchBatch
 ) -> tuple[np.ndarray, bool]:
     """Return the positions, ascending, of sketches that share a prefix with another one of the batch, and
-    whether they are too many to compare all with all."""
+    whether they are too many to compare all with all; all positions are returned then, too."""
     compared = np.flatnonzero(batch.present & query.compares)
     none = compared[:0]
     if len(compared) < 2:

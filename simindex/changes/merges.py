@@ -191,8 +191,8 @@ class Merged:
             self.dead[merge.entry.id] = left
 
     def count_dead(self, doc_ids: Iterable[int]) -> None:
-        """Count removed documents to the segments that have entries of them; doc ids in no segment do not
-        count."""
+        """Add each removed document to the count in `dead` of the segment whose range of doc ids it is in;
+        those in no segment do not count."""
         segments, bases = self.manifest.segments, list[int]()
         for doc_id in doc_ids:
             bases = bases or [entry.base for entry in segments]

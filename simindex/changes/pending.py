@@ -510,7 +510,8 @@ def _twins(
     words: np.ndarray, fingerprints: np.ndarray, indices: Sequence[int], samples: _Samples | None
 ) -> list[tuple[int, int]]:
     """Return (row, first row equal to it) of each row that equals an earlier one, rows ascending. Equal are
-    words, fingerprint and, where there are `samples`, those of the documents at `indices` of the batch."""
+    words, fingerprint and, where there are `samples`, the samples; `indices` has the index in the batch of
+    each row."""
     if len(fingerprints) < 2:
         return []
     # Rows whose hash no other one has are no twins, and nearly all are none; near copies share a fingerprint.

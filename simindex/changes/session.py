@@ -506,8 +506,9 @@ class Session:
 
     @contextmanager
     def _locked(self) -> Iterator[Writer]:
-        """Hold the writer's lock, and locate errors of the block at the index. A forked child, which may have
-        inherited it locked, learns before that it has none."""
+        """Hold the writer's lock, and locate errors of the block at the index. Raises as
+        `_require_turn`, before it waits: a forked child, whose copy of the lock may never be released, gets
+        ClosedError."""
         writer = self._require_turn()
         with self._lock:
             try:
@@ -517,8 +518,8 @@ class Session:
                 raise
 
     def _require_turn(self) -> Writer:
-        """Return the writer. Raises TransactionOpenError for another task, or a thread started inside the
-        block of a transaction: the wait for its lock could last for ever."""
+        """Return the writer. Raises as `writer`, and TransactionOpenError for another task, or a thread
+        started inside the block of a transaction: the wait for its lock could last for ever."""
         self.store.environment()
         writer, block = self._writer or self.writer(), self._open
         if block is not None and (block.is_inherited or (block.is_on_this_thread and not block.is_own)):

@@ -118,8 +118,8 @@ def mapping(step: Mapping) -> bytes:
 
 @cache
 def _cells(step: Mapping) -> np.ndarray:
-    """Return the cell of each code point in a mapping, uint16: `_MAPPED` or more where it is mapped, less
-    where it stays, 0 where it joins with nothing before it either."""
+    """Return what a mapping does with each code point, uint16, shape (0x110000,): from `_MAPPED` on it is
+    replaced, from 1 on it stays but may join with the character before it, 0: neither."""
     found = mapping(step)
     num_cells = int(np.frombuffer(found, "<u4", 1)[0])
     rows = np.frombuffer(found, "<u2", NUM_CODES // 64, _HEAD)
@@ -140,7 +140,8 @@ def _joins(step: Mapping) -> np.ndarray:
 
 
 def normalized(text: str, step: Mapping) -> str:
-    """Return `text` after a step: NFKC_Casefold, NFKC, or NFC without diacritics. Cost: linear."""
+    """Return `text` after a step: "fold" is NFKC_Casefold, "nfkc" NFKC, "diacritics" NFC without them. Cost:
+    linear."""
     if text.isascii():
         return text.lower() if step == "fold" else text
     return _kernel.normalized(mapping(step), text)

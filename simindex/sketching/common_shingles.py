@@ -155,10 +155,11 @@ def estimate_without(
 ) -> tuple[Estimate, int]:
     """Return how alike two documents are without what is common, and how many shingles were left out.
 
-    `a`, `b`: their distinct shingle hashes, uint64, ascending; of more than `keep` the `keep` smallest.
-    The count is of shingles that either has, as far as they are known. Documents of which one has nothing of
-    its own have similarity 0. Where one kept `keep` hashes the similarity is that of the hashes below the
-    lesser bound, as in `best_estimate`; the rows, which have everything in them, tell nothing.
+    `a`, `b`: their distinct shingle hashes, uint64, ascending; of more than `keep` the `keep` smallest. The
+    count is of shingles that either has, as far as they are known. Documents of which one has nothing of its
+    own have similarity 0. It is exact where neither has `keep` hashes. Where one kept `keep` hashes the
+    similarity is that of the hashes below the lesser bound, as in `best_estimate`; the rows, which have
+    everything in them, tell nothing.
     """
     full = [hashes for hashes in (a, b) if len(hashes) == keep]
     share = 1.0

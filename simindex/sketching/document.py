@@ -41,7 +41,8 @@ Texts = Mapping[Any, Any] | Callable[[Any], Any]
 
 
 def document_under(texts: Texts, key: object) -> Any:
-    """Return the document of a key. Raises KeyError where `texts` has none, or gives ``None``."""
+    """Return the document of a key, from a mapping or a function of keys. Raises KeyError where that has
+    none, or gives ``None``."""
     try:
         document = texts[key] if isinstance(texts, Mapping) else texts(key)
     except KeyError:

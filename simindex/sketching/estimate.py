@@ -49,7 +49,8 @@ def row_estimate(agree: int, num_perm: int, shingles_a: int, shingles_b: int) ->
 def best_estimate(agree: int, num_perm: int, a: np.ndarray, b: np.ndarray, keep: int) -> Estimate:
     """Return the best similarity that rows and kept shingle hashes of two documents can tell together.
 
-    Where both kept fewer than `keep` hashes they kept all, and the similarity is common over union. Else
+    `agree` rows of `num_perm` are equal; `a`, `b` are the kept hashes: uint64, ascending and distinct. Where
+    both kept fewer than `keep` they kept all, and the similarity is common over union, exact. Else
     every hash below the least bound of the two (the largest kept one of a document that kept `keep`) is
     known of both: u hashes of the union, c of them common, drawn at random out of a share f of all. c/u has
     the variance s(1 - s)(1 - f)/u, and the estimate from rows s(1 - s)/n, with n = num_perm divided by the

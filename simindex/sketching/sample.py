@@ -28,7 +28,8 @@ def sample_top(one_in: int) -> int:
 
 
 def mixed_hashes(hashes: np.ndarray) -> np.ndarray:
-    """Return the hashes that samples are of, of the hashes of shingles: uint64, whose low 26 bits are 0."""
+    """Mix the hashes of shingles, uint64, and return what samples are taken of: one each in the same order,
+    its low 26 bits 0."""
     with np.errstate(over="ignore"):
         x = hashes
         for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):

@@ -103,7 +103,8 @@ class Sketcher:
 
     @cached_property
     def without_samples(self) -> Sketcher:
-        """What makes the same sketches but for their samples, at which queries by similarity do not look."""
+        """A sketcher of the same sketches without samples, which queries by similarity do not need; made
+        once."""
         return Sketcher(replace(self.config, containment=0))
 
     def sketch(self, document: Document) -> Sketch:
@@ -276,8 +277,9 @@ class Sketcher:
         return batch
 
     def _take_brought(self, sketches: list[Sketch], batch: SketchBatch) -> None:
-        """Mark the batch as one of rows brought in, if one of these sketches, made elsewhere, has some.
-        Raises ArgumentValueError for a sketch with neither half that this configuration compares."""
+        """Where one of these sketches, made elsewhere, has rows, add OF_ROWS to the batch's sources and set
+        its origin to ``None``. Raises ArgumentValueError for a sketch with neither half that this
+        configuration compares."""
         config = self.config
         for sketch in sketches:
             if config.num_perm and sketch.num_perm:

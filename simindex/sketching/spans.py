@@ -40,7 +40,7 @@ class Tokens(NamedTuple):
 
     def span(self, first: int, count: int) -> tuple[int, int, int]:
         """Return (start, end, number of tokens) of `count` shingles from the shingle `first` on, as positions
-        in the original text; a text of fewer tokens than a shingle is one shingle."""
+        in the original text, the end exclusive; a text of fewer tokens than a shingle is one shingle."""
         end = min(first + count - 1 + self.size, len(self.ends))
         return int(self.starts[first]), int(self.ends[end - 1]), end - first
 
@@ -182,7 +182,7 @@ def _pairs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _indices_in(known: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the index of each value among ascending ones; -1: it is not there."""
+    """Return the index of each value among ascending ones, one at least; -1: it is not there."""
     indices = np.minimum(known.searchsorted(values), len(known) - 1)
     return np.where(known[indices] == values, indices, -1)
 
