@@ -65,7 +65,7 @@ def band_words(rows: np.ndarray) -> np.ndarray:
     Words that share their first 8r bits agree in r rows. Source: b-bit minwise hashing, Li and Koenig 2010;
     prefix order, LSH Forest, Bawa et al. 2005.
     """
-    low = np.ascontiguousarray((rows & 0xFF).astype(np.uint8))
+    low = np.ascontiguousarray(rows.astype(np.uint8))
     return low.view(">u8").astype(np.uint64)
 
 

@@ -77,6 +77,16 @@ def test_sketch_repr_says_what_it_has() -> None:
     assert repr(Sketcher().sketch("")) == "Sketch(num_perm=128, no shingles, fingerprint=None)"
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "<i2", ">i2", "u4", ">i8", "u8"])
+def test_rows_of_each_type_of_integer_give_their_low_8_bits(dtype: str) -> None:
+    """As signed bytes, too, as Parquet's int8 and SQL's tinyint have them."""
+    rows = np.arange(-100, 28)
+    sketch = Sketch.from_rows(rows.astype(dtype))
+    assert sketch == Sketch.from_rows(rows.tolist())
+    assert sketch.rows is not None
+    assert sketch.rows.tolist() == [row % 256 for row in rows.tolist()]
+
+
 @given(st.lists(uint64s))
 def test_every_form_is_the_same_fingerprint(fingerprints: list[int]) -> None:
     unsigned = np.array(fingerprints, dtype=np.uint64)
