@@ -22,9 +22,10 @@ def config_for(
     has_into: bool,
 ) -> Config:
     """Return the configuration of a job: that of the first index that exists among the paths `others`, else
-    `config`, else one that fits the other arguments, with both halves of a sketch where `has_into`.
-    ConfigMismatchError: `config` differs from that of the index; ArgumentValueError: without an index its
-    seed is "random"."""
+    `config`, else the default one, which keeps all shingles where `exact` compares them, makes fingerprints
+    only for "simhash", `max_distance` or `has_into`, and no MinHash rows for "simhash" without `has_into`.
+    ConfigMismatchError: `config` differs from that of the index; ArgumentValueError: no index exists, and
+    the seed of `config` is "random"."""
     for other in others:
         try:
             with face.open(other, "r") as index:

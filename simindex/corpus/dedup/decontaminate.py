@@ -63,7 +63,7 @@ class Held(NamedTuple):
     spans: list[list[int]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the item as a dict of its attributes, with JSON's types."""
+        """Return the item as {"item", "item_input", "item_row", "share", "spans"}, with JSON's types."""
         return self._asdict() | {"item": plain(self.item)}
 
 
@@ -195,7 +195,8 @@ class Contaminated(NamedTuple):
     items: list[Held]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its line of the report of removed rows, as a dict with JSON's types."""
+        """Return the line that a row which holds items has in the report of removed rows, with JSON's types:
+        {"id", "input", "row", "number", "items"}, the last a list of dicts, largest share first."""
         found = {"id": plain(self.key), "input": self.place.input, "row": self.place.row}
         return found | {"number": self.number, "items": [item.to_dict() for item in self.items]}
 
@@ -225,7 +226,7 @@ class _HoldingRow(NamedTuple):
         return zip(self.items, self.held.shares, located, strict=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its line of the report, a dict: that of `contaminated`."""
+        """Return what ``contaminated().to_dict()`` returns: the row's line of the report, a dict."""
         items = [
             {"item": plain(key), "item_input": name, "item_row": row, "share": share, "spans": spans}
             for (key, name, row), share, spans in self._each()
@@ -255,7 +256,8 @@ class _ItemReporter(Reporter):
         self._path, self._note_items = path, note_items
 
     def removed(self, entry: Entry, verdict: HeldBy) -> _HoldingRow:
-        """Return the report entry of a row that holds items."""
+        """Return the report entry of a row that holds the items in `verdict`; the input of an item of a given
+        index is the index's path, and its row 0."""
         items: list[Any] = [
             tuple(item) if self._path is None else (key, self._path, 0) for key, item in verdict.documents
         ]

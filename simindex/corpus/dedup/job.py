@@ -74,7 +74,8 @@ class Job:
         self.can_resume = self._entries.can_resume and beside is not None
 
     def _described(self) -> dict[str, Any]:
-        """Return what identifies this job, beside the rows that it reads."""
+        """Return what identifies this job, beside the rows that it reads: the settings that change a result
+        (`JobSettings.identity`), "outputs", "against", "into" and "config"."""
         against, into = self._settings.against, self._settings.into
         return self._settings.identity() | {
             "outputs": [absolute(self._writing.path), absolute(self._writing.report_path)],
@@ -249,7 +250,7 @@ class Job:
         return isinstance(output, LinesOutput) and output.keeps_lines and not annotates
 
     def head(self) -> Entry:
-        """Return a row that has the columns of the input, for an output of none."""
+        """Return a row that has the columns of the input, for the header of an output without rows."""
         return self._entries.head()
 
     def advance(self) -> None:

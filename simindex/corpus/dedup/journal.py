@@ -127,8 +127,8 @@ class Journal:
 
 
 def read_journal(path: str) -> dict[str, Any]:
-    """Return what a journal holds: "job" and "state". Raises FileNotFoundError, and JobError where it is
-    damaged or of another format."""
+    """Return {"job", "state"} from the journal's file at `path`. Raises FileNotFoundError, and JobError where
+    it is damaged or of another format."""
     with open(path, "rb") as file:
         content = file.read()
     try:
@@ -179,13 +179,14 @@ def _another(folder: str, found: dict[str, Any], job: dict[str, Any]) -> tuple[o
 
 
 def _arguments(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a job by its arguments: with "sink" and "removed", the two of "outputs", which becomes
-    ``None``."""
+    """Return a copy of a job's dict that has the two paths in "outputs" as "sink" and "removed", and ``None``
+    as "outputs"."""
     return {**dict(zip(("sink", "removed"), job["outputs"], strict=True)), **job, "outputs": None}
 
 
 def _argument(name: str, value: Any) -> object:
-    """Return an argument of `deduplicate` as a part of a message."""
+    """Return a part of a message that shows an argument of `deduplicate` with its value, as the call takes it
+    (level="paragraph"); of indexes and items the paths, of indexes with their numbers of documents."""
     if name == "paragraphs" and value is None:
         return Argument("level", "document")
     if name == "paragraphs":

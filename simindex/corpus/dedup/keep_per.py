@@ -52,7 +52,8 @@ def source_of(fields: Sequence[str], values: Any) -> bytes:
 
 
 def source_of_row(fields: Sequence[str], row: Entry) -> bytes:
-    """Return the source of a row, or of the row that a paragraph is of."""
+    """Return the source of a row as `source_of` does, from its values of `fields`; of a paragraph from those
+    of its document's row."""
     return source_of(fields, values_of(row))
 
 

@@ -114,8 +114,8 @@ def _matches(query: BandQuery | FingerprintQuery, sketches: SketchBatch, view: V
 def store_kept(kept: Iterable[tuple[Key, Place, Sketch, dict[str, Any]]], into: Index) -> None:
     """Insert the rows that stay into an index, with source, input, row and paragraph, if it is one, as
     metadata: each under its key; where another document has that, under ``input:row``, of a paragraph
-    ``input:row#paragraph``, then ``input:row~2`` and on. A row that is there
-    with the same metadata and sketch is passed over; nothing is replaced."""
+    ``input:row#paragraph``, then ``input:row~2`` and on. A row that is there with the same metadata and
+    sketch is passed over; nothing is replaced."""
 
     def items() -> Iterator[tuple[Key, Any, Any]]:
         taken, before = set[Key](), set[Key]()  # of the batch that is not stored yet, at least

@@ -165,7 +165,8 @@ class Rest(NamedTuple):
     share: float  # of its characters, white space around paragraphs not counted, that are in these; 0..1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with JSON's types, as a line of the report of documents."""
+        """Return a document's line of the report of documents, with JSON's types: {"id", "input", "row",
+        "number", "paragraphs", "seen", "share", "kept"}; "seen" counts the paragraphs that were removed."""
         whole = self.whole
         return {
             "id": plain(whole.key),

@@ -138,7 +138,8 @@ class Removed(NamedTuple):
     source: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with JSON's types, as a line of the report of removed rows."""
+        """Return the row's line of the report of removed rows, with JSON's types: the dict of `removed_row`,
+        and "explanation" where one was asked for."""
         found = removed_row(self.key, self.place, self, self.number, self.span, self.source)
         return found | self.explained() if self.explains else found
 

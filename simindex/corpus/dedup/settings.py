@@ -136,7 +136,7 @@ class JobSettings(DedupSettings):
 
     @property
     def compares_shingles(self) -> bool:
-        """Whether all shingles are compared."""
+        """Whether all shingles are compared: with `exact`, `ignore_common` or `in_kept`."""
         return self.exact or self.ignore_common is not None or self.in_kept is not None
 
     @property
@@ -146,7 +146,7 @@ class JobSettings(DedupSettings):
 
     @property
     def annotates(self) -> bool:
-        """Whether all rows are written, with what was found."""
+        """Whether all rows are written, with what was found: mode="annotate"."""
         return self.mode == "annotate"
 
     def identity(self) -> dict[str, Any]:

@@ -263,8 +263,9 @@ class SketchFiles:
         return words, next(columns)
 
     def sketch_values(self, numbers: np.ndarray, sketcher: Sketcher, from_rows: bool) -> Iterator[Sketch]:
-        """Yield the sketch of each of some rows. With `from_rows`, where the input was sketches made by
-        `Sketch.from_rows`, they have no origin, as a bare fingerprint has none."""
+        """Yield the sketch of each of some rows, with the origin of `sketcher`. Where the configuration has
+        MinHash rows, a bare fingerprint has no origin, and with `from_rows` (the input was sketches made by
+        `Sketch.from_rows`) none has one."""
         config, columns = sketcher.config, (numbers, self.present(numbers), self._num_shingles(numbers))
         each = zip(*map(np.ndarray.tolist, columns), *self.sketches(numbers), strict=True)
         for number, halves, num_shingles, words, fingerprint in each:
@@ -298,8 +299,9 @@ class SketchFiles:
         return np.array(self._mapped("num_shingles", np.uint32)[numbers])
 
     def origins(self, numbers: np.ndarray, names: Sequence[str]) -> list[tuple[Key, Place, int]]:
-        """Return (key, place, `StoredRecord.halves`) of each of some rows, in their order; `names` are those
-        of the inputs."""
+        """Return (key, place, halves) of each of some rows, in their order: halves is the number of shingles
+        times four, plus the bits `HAS_SIGNATURE` and `HAS_FINGERPRINT`. `names` are those of the inputs; a
+        whole file that is a row has its path, which is its key, as the input."""
         if not len(numbers):
             return []
         ends, rows = (self._mapped(name, np.uint64) for name in ("ends", "rows"))
@@ -333,9 +335,9 @@ class SketchFiles:
 
 
 def copies_among(files: SketchFiles, compared: np.ndarray, capacity: int) -> Piece:
-    """Return (leaders, copies), uint32 and of one length: each row of the mask `compared` whose sketch and
-    kept shingles equal those of an earlier one, beside the first such row; in no order. About `capacity` rows
-    are sorted in one go."""
+    """Return (leaders, copies), uint32 and of one length, in no order: each row of the mask `compared` that
+    has the sketch of an earlier row is a copy of the first such row if their kept shingles are equal, too.
+    About `capacity` rows are sorted in one go."""
     found = [np.empty((2, 0), dtype=np.uint32)]
     digests = partial(files.parts, "digests")
     for run in runs_of(_sorted(digests, compared, 64, (0, EVERY_KEY), capacity), 64, len(compared)):
@@ -436,8 +438,8 @@ def _of_range(parts: Iterator[tuple[int, np.ndarray]], compared: np.ndarray, fir
 
 def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:
     """Return the sketches of rows, both halves as far as the configuration has them. A document that is a
-    `Sketch` itself must have the half `compares`, `HAS_SIGNATURE` or `HAS_FINGERPRINT`, or it is refused; an
-    error names the key."""
+    `Sketch` itself must have the half `compares`, `HAS_SIGNATURE` or `HAS_FINGERPRINT`. ValueError or
+    TypeError, with the key: it has not, or a document cannot be sketched."""
     documents = rows.documents
     if set(map(type, documents)) == {str}:
         with suppress(TypeError, ValueError):  # they are raised below, and name the one
@@ -446,5 +448,5 @@ def sketch_rows(sketcher: Sketcher, rows: Rows, compares: int) -> SketchBatch:
 
 
 def band_name(band: int) -> str:
-    """Return the name of a band's column."""
+    """Return the name of the file that has the words of a band, "words.000" for the first, 0."""
     return f"words.{band:03}"

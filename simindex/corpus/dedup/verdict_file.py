@@ -168,8 +168,9 @@ class VerdictReader:
             raise _misnumbered(f"decisions on {end or total:,} rows", f"one on row {self._next[0]:,}")
 
     def next_rows(self, first: int, end: int) -> list[NumberedVerdict]:
-        """Return (index among them, verdict) for the rows first..end-1 that have one, and pass over those
-        before, which are counted as gone all the same. SimIndexError: numbers do not ascend."""
+        """Take the verdicts up to row end-1, and return (row - first, verdict), ascending, for rows from
+        `first` on; a row may have several, ``None`` where it stays though a limit was hit. Removed rows
+        before `first` are counted as gone all the same. SimIndexError: numbers do not ascend."""
         some: list[NumberedVerdict] = []
         while self._next is not None and self._next[0] < end:
             number, verdict = self._next

@@ -21,10 +21,10 @@ def require_distinct(
     inputs: Sequence[str],
     indexes: Mapping[str, str],
 ) -> None:
-    """Raise ArgumentValueError where an output is no file, belongs to an index, lies in an input folder or in
-    the journal (but as its removed.jsonl), or is another output or an input; or where an index or an input
-    lies in the journal, or the journal in one of them. Outputs and indexes come by the arguments that name
-    them."""
+    """Raise ArgumentValueError where an output is a folder, pipe or device, belongs to an index, lies in an
+    input folder or in the journal (but as its removed.jsonl), or is another output or an input; or where an
+    index or an input lies in the journal, or the journal in one of them. Outputs and indexes come by the
+    arguments that name them; an output need not exist."""
     seen = list[str]()
     for name, path in outputs.items():
         own = [path] if is_remote(path) else [path, temporary(path), folder_of_parts(path)]

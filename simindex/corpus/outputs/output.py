@@ -114,8 +114,8 @@ class Output:
         """End the frame."""
 
     def mark(self) -> Mark:
-        """Return a function that returns what `begin_at` goes on from: what the frames are that are cut by
-        now, ``None`` without a file. It waits for these frames, and raises what kept one from being
+        """Return a function that returns what `begin_at` goes on from: here, without a file, ``None``. That
+        of a file tells which frames are cut by now; it waits for them, and raises what kept one from being
         written."""
         return lambda: None
 

@@ -33,12 +33,13 @@ def spool(path: str, folder: str, role: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """Return whether there is an output, here or there."""
+    """Return whether a file or folder exists at a path of this machine, or at a remote one. Raises
+    where the remote storage does not say it."""
     return remote.exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def absolute(path: str | None) -> str | None:
-    """Return the path of an output from anywhere; ``None`` of none."""
+    """Return the absolute path of a file of this machine; a remote path, and ``None``, as they are."""
     return path if path is None or is_remote(path) else os.path.abspath(path)
 
 

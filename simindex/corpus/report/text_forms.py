@@ -66,7 +66,8 @@ def _few_numbers(texts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _runs(numbers: np.ndarray) -> list[int]:
-    """Return the "runs" of `shared_form`."""
+    """Return the flat pairs (number, times) that `shared_form` calls "runs", of the numbers of one text's
+    shingles in their order, as `_few_numbers` returns them."""
     follows = np.where(numbers[:-1] == 0, numbers[1:] == 0, numbers[1:] == numbers[:-1] + 1)
     return _with_times(~follows, numbers)
 
