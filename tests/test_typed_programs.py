@@ -85,7 +85,7 @@ simindex.corpus.join("a", "b", treshold=0.8)
 
 @pytest.mark.parametrize(
     "configuration",
-    sample_of([UNKNOWN], ["[mypy]\nstrict = True\ndisable_error_code = import-untyped\n"]),
+    sample_of([UNKNOWN], ["[mypy]\nstrict = True\ndisable_error_code = import-untyped, untyped-decorator\n"]),
     ids=["", "all"],
 )
 def test_programs_of_the_documents_are_typed_and_what_is_wrong_is_found(

@@ -60,7 +60,7 @@ def test_what_was_acknowledged_survives_ten_kills(life: int) -> None:
 def test_what_was_acknowledged_survives_a_hundred_kills() -> None:
     kills = kills_of(torture("kills", rounds=100))
     assert kills["all"] == ("100", "100")
-    jobs = {"dedup", "repair", "merge", "restore", "move"}
+    jobs = {"dedup", "repair", "merge", "restore"}
     assert {"insert_many", "expire", "compact", "between calls", "backup"} | jobs <= kills.keys()
 
 
