@@ -215,7 +215,8 @@ class Store:
                 opened.handles.add(self)
                 registry.add(opened)
                 return opened
-            except BaseException:
+            except BaseException:  # Ctrl-C may come after it was added, and a traceback keep it
+                registry.environments.pop(identity, None)
                 env.close()
                 raise
 

@@ -40,7 +40,7 @@ from simindex import (
 from simindex.changes.documents import prepare_documents
 from simindex.scaleout.once import OnceIndex
 from simindex.storage import check_at_open, lmdb_file
-from simindex.storage.environment import BROKEN
+from simindex.storage.environment import BROKEN, Environment
 from simindex.storage.lmdb_file import open_lmdb
 from simindex.storage.registry import registry
 
@@ -163,6 +163,24 @@ def test_opening_that_is_interrupted_anywhere_leaves_nothing_behind(path: Path, 
             assert len(index) == 20
     check_whole(path)
     assert str(path) not in {environment.folder for environment in registry.environments.values()}
+
+
+def test_opening_that_is_interrupted_after_its_last_step_can_be_done_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the traceback is kept, and in it the environment that was closed."""
+    add = registry.add
+
+    def interrupted(environment: Environment) -> None:
+        add(environment)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(registry, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        simindex.open(path)
+    monkeypatch.undo()
+    check_whole(path)
+    assert kept.tb is not None
 
 
 @_LEFT_OPEN
