@@ -347,6 +347,24 @@ def test_forked_child_reads_and_leaves_the_folder(tmp_path: Path, kept: bool) ->
     lsh.close()
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_forked_child_finds_what_its_parent_has_gathered() -> None:
+    lsh = MinHashLSH(0.5)
+    lsh.insert("a", MINHASHES["morning"])
+    lsh.insert("b", MINHASHES["evening"])
+    lsh.remove("b")
+    if not (child := os.fork()):
+        found = None
+        try:
+            found = lsh.query(MINHASHES["morning"])
+        finally:
+            os._exit(found != ["a"])
+    assert os.waitpid(child, 0)[1] == 0
+    lsh.insert("b", MINHASHES["evening"])
+    assert lsh.query(MINHASHES["evening"]) == ["b", "a"]
+    lsh.close()
+
+
 def test_indexes_merge_and_count_their_buckets() -> None:
     one, two = MinHashLSH(0.5), MinHashLSH(0.5)
     one.insert("a", MINHASHES["morning"])

@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterable, KeysView
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -47,7 +47,8 @@ class StoredSignatures:
     """An index of signatures in a folder: opened to be read, and for writing at the first change. In a forked
     child it is opened anew.
 
-    Changes are gathered in `_added` and `_removed` while there are at most `_room` of them.
+    Changes are gathered in `_added` and `_removed` while there are at most `_room` of them. They are stored
+    before a fork, for a child cannot write beside its parent.
     """
 
     def __init__(self, num_perm: int, path: str | os.PathLike[str] | None, room: int) -> None:
@@ -72,6 +73,8 @@ class StoredSignatures:
                 raise
             index, self._writes = open_index(self.path, "a", self._config), True
         self._hold(index)
+        _alive.add(self)
+        _flush_before_forks()
 
     def _hold(self, index: Index) -> None:
         """Take a handle, which is closed, and a temporary folder removed, when this object goes or the
@@ -215,6 +218,14 @@ class StoredSignatures:
         """The stored keys, as a dict's; stores first what is gathered."""
         self.flush()
         return self._index.keys()
+
+
+_alive = weakref.WeakSet[StoredSignatures]()
+
+
+@cache
+def _flush_before_forks() -> None:
+    os.register_at_fork(before=lambda: [signatures.flush() for signatures in list(_alive)])
 
 
 def _close(index: Index, temporary: str | None, process: int) -> None:
