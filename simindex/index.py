@@ -1489,9 +1489,11 @@ class Index:
         """Return figures for a monitoring system, under names that stay; what counts is of this handle.
 
         Returns:
-            Since it was opened: queries, candidates (stored sketches that they were compared with), truncated
-            (answers that may lack matches), commits, inserted and removed documents, written_bytes (of stored
-            values), waited_seconds (for another writer, at the opening). As it is now: documents, segments,
+            Since it was opened: queries (documents of `nearest` and of all calls whose names begin with query
+            or end with if_new; other calls are not counted), truncated (their answers that may lack matches,
+            but for `insert_many_if_new`), candidates (stored sketches that they and `cluster_of` compared),
+            commits, inserted and removed documents, written_bytes (of stored values),
+            waited_seconds (for another writer, at the opening). As it is now: documents, segments,
             file_bytes, used_bytes (of pages in use: the rest is free, or held back by snapshots), snapshots
             (being read, by any process), snapshot_lag (commits that the oldest of them is behind).
 

@@ -253,6 +253,40 @@ def test_candidates_are_counted_by_every_way_to_ask_and_by_each_handle_for_itsel
         assert counts == [2 + 4, 2 + 4 + 4]
 
 
+def test_queries_are_counted_by_document_of_the_calls_that_metrics_names(tmp_path: Path) -> None:
+    def counted(ask: Callable[[Index], object]) -> float:
+        before = index.metrics()["queries"]
+        ask(index)
+        return index.metrics()["queries"] - before
+
+    config = Config(num_perm=64, shingles=simindex.WordShingles(2), containment=1)
+    with simindex.open(tmp_path / "i", config=config) as index:
+        index.insert_many([(n, f"one two three four five six seven {n}") for n in range(3)])
+        asked = ["one two three four five", "six seven eight"]
+        assert [
+            counted(lambda index: index.query(asked[0])),
+            counted(lambda index: index.query_key(0)),
+            counted(lambda index: index.query_simhash(asked[0])),
+            counted(lambda index: index.query_containment(asked[0])),
+            counted(lambda index: index.nearest(asked[0])),
+            counted(lambda index: index.insert_if_new("a", asked[0])),
+        ] == [1] * 6
+        assert [
+            counted(lambda index: index.query_many(asked)),
+            counted(lambda index: index.query_simhash_many(asked)),
+            counted(lambda index: index.query_containment_many(asked)),
+            counted(lambda index: index.insert_many_if_new(enumerate(asked, 10))),
+        ] == [2] * 4
+        assert [
+            counted(lambda index: index.cluster_of(0)),
+            counted(lambda index: index.passages(asked[0])),
+            counted(lambda index: index.common_passages(asked[0])),
+            counted(lambda index: index.document_frequency(asked[0])),
+            counted(lambda index: list(index.pairs(0.5))),
+            counted(lambda index: list(index.clusters(0.5))),
+        ] == [0] * 6
+
+
 def test_metrics_are_numbers_that_add_up(tmp_path: Path) -> None:
     with simindex.open(tmp_path / "i", config=SMALL) as index:
         index.insert_many([(number, text(number)) for number in range(50)], batch_size=20)
