@@ -79,7 +79,8 @@ Result = TypeVar("Result")
 
 def require_at_most(found: int, view: View, at_most: float) -> None:
     """Raise RemovalLimitError where more than this share of a view's documents would be removed."""
-    if found > at_most * view.num_documents:
+    # A quotient, for the product 0.29 * 100 is below 29.
+    if found / max(view.num_documents, 1) > at_most:
         raise RemovalLimitError(found, view.num_documents, at_most)
 
 

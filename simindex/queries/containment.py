@@ -436,8 +436,8 @@ class ContainmentQuery(NamedTuple):
         document is never enough, and removed ones count until they are merged away."""
         assert self.ignore_common is not None
         keys = shingle_keys(np.ascontiguousarray(hashes))
-        most = max(self.ignore_common * view.num_documents, 1)
-        are_common: np.ndarray = view.count_shingles(keys, most) > most
+        counts = view.count_shingles(keys, self.ignore_common * view.num_documents + 1)
+        are_common: np.ndarray = (counts / max(view.num_documents, 1) > self.ignore_common) & (counts > 1)
         return are_common
 
     def _own_shared(self, view: View, asked: _Asked, record: StoredRecord) -> Shared | None:

@@ -101,7 +101,7 @@ def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
     own = tokens_of(text, config.shingles, {})
     sampled, hashes = _sampled(config, text)
     counts = view.count_shingles(shingle_keys(hashes))
-    for first, stop in _runs((counts > share * view.num_documents) & (counts > 1)):
+    for first, stop in _runs((counts / max(view.num_documents, 1) > share) & (counts > 1)):
         start, end, _ = own.span(sampled[first], sampled[stop - 1] + 1 - sampled[first])
         found.append(CommonPassage(start, end, int(counts[first:stop].min())))
     return found

@@ -61,7 +61,9 @@ def common_shingles(
     found: list[np.ndarray] = []
     for part in _parts(documents(), memory_bytes, keep):
         hashes, counts = np.unique(part.hashes, return_counts=True)
-        found.append(hashes[counts > share * part.num_telling(hashes)])
+        # A quotient: 29 of 100 are no more than 0.29 of them, though the product is below 29. It rounds all
+        # parts alike, so what is common in all stays common in some part.
+        found.append(hashes[counts / part.num_telling(hashes) > share])
     candidates = distinct(np.concatenate([np.empty(0, dtype=np.uint64), *found]))
     if not len(candidates):
         return CommonShingles(candidates)
@@ -73,7 +75,7 @@ def common_shingles(
         at = np.minimum(candidates.searchsorted(part.hashes), len(candidates) - 1)
         totals += np.bincount(at[candidates[at] == part.hashes], minlength=len(candidates))
         telling += part.num_telling(candidates)
-    return CommonShingles(candidates[(totals > share * telling) & (totals > _LEAST)])
+    return CommonShingles(candidates[(totals / telling > share) & (totals > _LEAST)])
 
 
 class _Part(NamedTuple):

@@ -381,6 +381,21 @@ def test_expiry_of_more_than_the_share_that_is_allowed_removes_nothing(index: In
     assert index.expire(clock.at(50), at_most=1) == 1
 
 
+@pytest.mark.parametrize("hundredths", [7, 29, 57, 58])
+def test_just_the_share_that_is_allowed_is_removed(hundredths: int, clock: Clock) -> None:
+    """29 of 100 are 0.29 of them; the product of floats is 28.999999999999996."""
+    for is_expiry in (False, True):
+        with simindex.open(":memory:") as index:
+            index.insert_many((n, [str(n)]) for n in range(hundredths))
+            clock.seconds += 10
+            index.insert_many((n, [str(n)]) for n in range(hundredths, 100))
+            share = hundredths / 100
+            if is_expiry:
+                assert index.expire(clock.at(clock.seconds - 5), at_most=share) == hundredths
+            else:
+                assert index.remove_many(range(hundredths), at_most=share) == hundredths
+
+
 def test_removal_of_more_than_the_share_that_is_allowed_removes_nothing(index: Index) -> None:
     keys = sorted(index)
     for asked in (keys[:6], [*keys[:6], *keys[:6], "unknown"]):

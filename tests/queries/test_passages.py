@@ -165,6 +165,19 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
             index.passages("a", min_words=0)
 
 
+@pytest.mark.parametrize(("share", "is_common"), [(0.28, True), (0.29, False), (0.3, False)])
+def test_shingles_of_just_the_share_are_not_common(tmp_path: Path, share: float, is_common: bool) -> None:
+    """29 of 100 documents are 0.29 of them; the product of floats is 28.999999999999996."""
+    texts = {str(n): " ".join([*(QUOTE if n < 29 else []), f"own {n}"]) for n in range(100)}
+    with made(tmp_path, texts) as index:
+        quote = " ".join(QUOTE)
+        assert [(p.start, p.end) for p in index.common_passages(quote, share)] == [
+            (0, len(quote))
+        ] * is_common
+        found = index.query_containment(quote, 0.5, direction="in_stored", ignore_common=share)
+        assert len(found) == (0 if is_common else 29)
+
+
 @given(st.integers(0, 1_000))
 def test_common_passages_are_the_runs_of_shingles_that_many_texts_have(seed: int) -> None:
     chance = random.Random(seed)

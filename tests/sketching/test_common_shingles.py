@@ -33,10 +33,18 @@ def test_common_shingles_equal_brute_force_for_any_memory(
     documents: Documents, share: float, room: int
 ) -> None:
     counts = Counter(value for document in documents for value in document)
-    expected = {value for value, count in counts.items() if count > max(2, share * len(documents))}
+    expected = {value for value, count in counts.items() if count > 2 and count / len(documents) > share}
     found = common_shingles(lambda: map(hashes_of, documents), share, room)
     assert left_of(found, range(13)) == expected
     assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("hundredths", range(1, 100))
+def test_shingle_of_just_the_share_is_not_common(hundredths: int) -> None:
+    """29 of 100 are 0.29 of them; the product of floats is 28.999999999999996."""
+    documents = [frozenset({0, 1} if n < hundredths else {1}) for n in range(100)]
+    found = common_shingles(lambda: map(hashes_of, documents), hundredths / 100, 32 * 50)
+    assert left_of(found, range(2)) == {1}
 
 
 @given(documents=documents_of_few, share=st.floats(0.01, 0.99), room=st.integers(1, 2000))
@@ -48,7 +56,7 @@ def test_documents_that_kept_a_part_count_up_to_their_largest(
     for value in range(13):
         telling = [one for one in kept if len(one) < 4 or value <= one[-1]]
         count = sum(value in one for one in telling)
-        if count > max(2, share * len(telling)):
+        if count > 2 and count / len(telling) > share:
             expected.add(value)
     assert left_of(common_shingles(lambda: kept, share, room, keep=4), range(13)) == expected
 
