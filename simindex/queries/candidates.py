@@ -58,12 +58,14 @@ class Run(Protocol):
 
 
 def found_where(view: View, where: Filter, batch: SketchBatch, run: Run, wanted: Wanted) -> Found:
-    """Return what a search finds, best first, everything that passes a filter among it unless `truncated`
-    says otherwise; what does not pass is among it, too, for the caller to leave out.
+    """Return what a search finds for the sketches of `batch`, best first, everything that passes a filter
+    among it unless `truncated` says otherwise; what does not pass is among it, too, for the caller to leave
+    out.
 
     Where the documents that may pass are known to be few, all queries are compared with each of them. Else
-    `run` searches the tables, and only queries that met a limit, or found very many, are compared so; where
-    too many documents may pass, `run` searches again, within wider bounds.
+    `run` searches the tables, and only queries that met a limit, or found over `MANY_FOUND`, are compared so;
+    where too many documents may pass for that, and a limit was met, `run` searches again for all queries,
+    within wider bounds.
     """
     committed, count = view.with_pending(None), len(batch)
     owners, asked = view.scopes.owners(committed, where, if_known=True), np.arange(count)

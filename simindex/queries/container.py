@@ -89,8 +89,8 @@ class Walk:
         self._snapshot: object = None
 
     def require_snapshot(self, snapshot: object) -> None:
-        """Remember the pinned snapshot of the first part; raise SimIndexError where that of a later part is
-        another."""
+        """Remember the pinned snapshot that a part is read from, ``None`` where none is pinned; raise
+        SimIndexError where one was remembered before and is another."""
         if self._snapshot is not None and snapshot is not self._snapshot:
             raise SimIndexError(
                 "iteration: expected the pinned snapshot that it began in, found a newer one; it ended by "
@@ -101,7 +101,7 @@ class Walk:
     def part(self, view: View, limit: int) -> list[tuple[int, StoredRecord]]:
         """Return the next live documents, up to `limit`, as (doc id, record), and move past them; an empty
         list at the end. Documents inserted since the first part are left out. Raises CorruptIndexError where
-        nothing was changed and the walk met more or fewer documents than there are."""
+        nothing was changed and the whole walk met more or fewer documents than there are."""
         self._compare(view)
         if self._end is None:
             self._end = max([view.manifest.next_doc_id - 1, *view.pending.by_key.values()]) + 1
@@ -114,8 +114,8 @@ class Walk:
         return found
 
     def _compare(self, view: View) -> None:
-        """Take note whether the documents are those of the parts before; doc ids are never given twice, so
-        counts tell."""
+        """Set `_is_same` to False, for good, where documents were inserted or removed since the part before,
+        as the next doc id and the counts of the two views tell."""
         manifest, pending = view.manifest, view.pending
         seen = manifest.next_doc_id, manifest.num_documents, len(pending.gone) + len(pending.by_key)
         if self._seen is not None and (seen != self._seen or pending.by_key is not self._pending):
@@ -131,20 +131,20 @@ Take = Callable[[View, Walk], list[Any]]
 
 
 def take_keys(view: View, walk: Walk) -> list[Key]:
-    """Return the keys of the next batch of documents and move the walk past them; an empty list at the
+    """Return the keys of the next documents, up to 1,000, and move the walk past them; an empty list at the
     end."""
     return [record.key for _, record in walk.part(view, _PART)]
 
 
 def take_records(view: View, walk: Walk) -> list[Record]:
-    """Return the records of the next documents, with their sketches, and move the walk past them; an empty
+    """Return the public records of the next documents, up to 1,000, and move the walk past them; an empty
     list at the end."""
     return [as_record(view, doc_id, record) for doc_id, record in walk.part(view, _PART)]
 
 
 def take_fingerprints(view: View, walk: Walk) -> list[tuple[list[Key], np.ndarray]]:
-    """Return a list of one pair, the keys and the fingerprints (uint64) of the next documents that have one,
-    which may be none; an empty list at the end of the walk."""
+    """Move the walk past the next documents, up to 1,000, and return a list of one pair: the keys and the
+    fingerprints (uint64) of those that have one, which may be none. An empty list at the end of the walk."""
     found = walk.part(view, _PART)
     with_bits = [(doc_id, record) for doc_id, record in found if record.present & HAS_FINGERPRINT]
     fingerprints = [view.sketch_batch(doc_id, record).fingerprints[0] for doc_id, record in with_bits]

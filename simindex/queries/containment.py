@@ -240,8 +240,8 @@ class _Asked:
         return int(self.all.searchsorted(_TOPS[one_in], "right"))
 
     def leave_out_common(self, is_common: np.ndarray) -> None:
-        """Look up only the sampled shingles that are not common; `is_common` is bool, for each sampled one.
-        `of_all` becomes an estimate of the uncommon among all shingles."""
+        """Reduce `looked_up`, in place, to the sampled shingles that are not common; `is_common` is bool, for
+        each sampled one. `of_all` becomes an estimate of the uncommon among all shingles."""
         self.common_left_out = int(np.count_nonzero(is_common))
         own = self.num_sampled - self.common_left_out
         self.of_all = round(len(self.all) * own / max(self.num_sampled, 1))
@@ -249,8 +249,8 @@ class _Asked:
         self.num_sampled, self.is_whole, self.has_left_out = own, False, True
 
     def leave_out(self, indices: np.ndarray) -> bool:
-        """Leave out the shingles at some indices of `looked_up`; return whether any were. What is left is no
-        sample of all, so that estimates by it give candidates only."""
+        """Delete the shingles at some indices from `looked_up`; return whether there were indices. What is
+        left is no sample of all, so that estimates by it give candidates only."""
         self.num_sampled -= int(np.count_nonzero(indices < self.num_sampled))
         self.looked_up = np.delete(self.looked_up, indices)
         self.lacks_common = len(indices) > 0
@@ -259,7 +259,7 @@ class _Asked:
 
     @property
     def kept(self) -> np.ndarray:
-        """The hashes of all its shingles, each once, uint64, ascending, in the form of kept shingles."""
+        """The hashes of all its shingles, each once, uint64, ascending, of 38 bits as kept shingles are."""
         return np.frombuffer(_kernel.smallest_hashes(self._hashes, _EVERY_SHINGLE), dtype=np.uint64)
 
 
@@ -278,7 +278,8 @@ class ContainmentQuery(NamedTuple):
     where: Filter | None = None
 
     def require(self, config: Config) -> None:
-        """Refuse what the index cannot answer. Raises TypeError and ValueError."""
+        """Check the query itself, and that an index of a configuration can answer it. Raises TypeError and
+        ValueError."""
         require_samples(config)
         require_share("threshold", self.threshold)
         exact, stored = Argument("exact", True), Argument("direction", "in_stored")
@@ -432,8 +433,8 @@ class ContainmentQuery(NamedTuple):
         return shared
 
     def _are_common(self, view: View, hashes: np.ndarray) -> np.ndarray:
-        """Return which hashes more than the share `ignore_common` of the stored documents have, bool; one
-        document is never enough, and removed ones count until they are merged away."""
+        """Return a bool for each hash: whether more than the share `ignore_common` of the stored documents,
+        and more than one, have it; removed ones count until they are merged away."""
         assert self.ignore_common is not None
         keys = shingle_keys(np.ascontiguousarray(hashes))
         counts = view.count_shingles(keys, self.ignore_common * view.num_documents + 1)
@@ -454,7 +455,7 @@ class ContainmentQuery(NamedTuple):
 
     def _hashes_of(self, config: Config, record: StoredRecord) -> np.ndarray:
         """Return the shingle hashes of a stored document's text, which `texts` has: uint64, unmixed, repeats
-        included."""
+        included. Raises KeyError where `texts` has none."""
         assert self.texts is not None
         text = document_under(self.texts, record.key)
         return document_hashes(text, config.shingles, config.hash_seed)
@@ -561,7 +562,8 @@ _RELATIONS: dict[tuple[bool, bool], Relation] = {
 def estimated(
     of_query: int, query_sample: int, of_stored: int, stored_sample: int, hits: int, hits_of_sampled: int
 ) -> Shared:
-    """Return what two documents share, by that sample of the two of which the number is more exact.
+    """Return how many shingles two documents share, estimated by the sample of one of them: of the stored
+    one, unless that of the query has the smaller variance. The number is at most either document's.
 
     The hashes of a sample are as likely as any others of its document to be shared. So their share times the
     document's number has the standard error n sqrt(p (1-p) / s (1 - s/n)), for they are drawn without
@@ -569,7 +571,7 @@ def estimated(
 
     Args:
         of_query, of_stored: distinct shingles.
-        query_sample, stored_sample: those of them that are looked at; one of the two is above 0.
+        query_sample, stored_sample: how many of them are looked at; one of the two is above 0.
         hits: of the stored document's sample in the query; hits_of_sampled: of the query's in the document.
 
     >>> shared, error = estimated(160, 20, 10_000, 1250, 16, 16)[:2]
@@ -588,6 +590,6 @@ def estimated(
 
 
 def _variance(whole: int, size: int) -> float:
-    """Return the variance of a number of shared shingles that a sample gives, but for the factor of their
-    share."""
+    """Return n (n/s - 1), to compare samples by: the variance of a number of shared shingles that s of the n
+    of a document give, s above 0, without its factor p (1 - p) of their share p."""
     return whole * (whole / size - 1)

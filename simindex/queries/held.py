@@ -152,8 +152,8 @@ class _Stored:
         return found
 
     def _in_order(self, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the indices of held sketches, once for each of their documents, in the order of `HeldBy`,
-        text by text; and the doc ids and shares of these documents."""
+        """Return three arrays, an entry for each held document, text by text and in each in the order of
+        `HeldBy`: the index of its sketch among the rows of `held`, its doc id, and its share that is held."""
         sketches = held["sketch"]
         counts = np.diff(self._ends, prepend=0)[sketches]
         indices = np.repeat(np.arange(len(held)), counts)
@@ -166,8 +166,9 @@ class _Stored:
         return indices, doc_ids[order], shares[indices]
 
     def _texts(self, view: View, hashes: np.ndarray, counts: np.ndarray) -> _Texts | None:
-        """Return the texts with each hash replaced by the index of the list of documents that have it;
-        ``None`` where no text has a stored shingle. `counts` is how many of the hashes each text has."""
+        """Return the texts with each hash replaced by the index of the list of sketches that have it,
+        2**32 - 1 where it was not looked up; ``None`` where no text has a shingle of a live one. `counts`:
+        how many of the hashes each text has."""
         keys = np.empty_like(hashes)
         for first in range(0, len(keys), _HASHES_A_TIME):
             some = slice(first, first + _HASHES_A_TIME)
@@ -214,8 +215,8 @@ class _Stored:
         return np.cumsum(np.concatenate(lengths)).astype(np.uint64), np.concatenate(sketches)
 
     def _live(self, indices: np.ndarray, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (their `indices`, the numbers of their sketches in `_doc_ids`) of those entries whose
-        document was not removed, in the order given; `doc_ids`: of each entry."""
+        """Of entries given as two arrays, `indices` and `doc_ids`, return those with a live document, in the
+        same order: (their indices, the numbers of their sketches, which are places in `_doc_ids`)."""
         stored = self._doc_ids
         if not len(stored):
             return indices[:0], doc_ids[:0]
@@ -277,7 +278,7 @@ def _grown(function: Callable[..., int], dtype: np.dtype[Any], *arguments: objec
 
 def _spans(document: Any, shingles: Shingles, runs: np.ndarray) -> np.ndarray:
     """Return where runs of shingles are in a text, in code points: int64, shape (n, 2), ends exclusive; none
-    for ready shingles."""
+    for ready shingles. `runs` are of `SHINGLE_RUN`: index of the first shingle, and the exclusive end."""
     if not isinstance(document, str):
         return np.empty((0, 2), np.int64)
     starts, ends = token_places(document, shingles)

@@ -37,8 +37,9 @@ class _Found(_kernel.MatchSlots):
     def _read(
         found: bytes | FoundRecord, asked: tuple[int, np.ndarray]
     ) -> tuple[float | None, int | None, object, tuple[int, int, int]]:
-        """Return what the first field of the record that is asked for needs: similarity, distance, metadata;
-        and what `_found` becomes."""
+        """Decode the record of a match, when a field of it is first asked for, and return (similarity,
+        distance, metadata, what `_found` becomes); similarity and distance are ``None`` where one side lacks
+        that half of a sketch. `asked` is `_asked`."""
         record, query, agree, distance = decode_found(found)
         num_perm, similarity = asked[0], None
         # The sketch column holds zeros for the half that a sketch brought in may lack.
@@ -118,7 +119,7 @@ class Results(list[_T]):
         return super().__getitem__(index)
 
     def copy(self) -> Self:
-        """Return the same in a list of their own."""
+        """Return a shallow copy of the list: of its class, with its attributes."""
         return self[:]
 
     def _like(self, some: list[_T]) -> Self:

@@ -110,8 +110,8 @@ def common_passages(view: View, text: str, share: float) -> list[CommonPassage]:
 def passages(
     view: View, text: str, texts: Texts | None, min_words: int, limit: int | None, max_candidates: int
 ) -> StoredPassages:
-    """Return the pieces of a text, of `min_words` or more, that stand in stored documents, longest first, up
-    to the limit; see `Index.passages`."""
+    """Return the pieces of a text, of `min_words` or more, or of all its words where it has fewer, that stand
+    in stored documents, longest first, up to the limit; see `Index.passages`."""
     config, names = view.scheme.config, dict[str, int]()
     require_samples(config)
     _require_text("text", text)

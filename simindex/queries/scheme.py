@@ -95,8 +95,9 @@ def scheme_of(store: Store, config: Config | None, layout: Layout | None) -> Sch
 
 
 def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
-    """Return the header and its stored bytes, or the second copy beside the index where these are damaged; a
-    writer puts right either. Raises SimIndexError where neither can be read, or the first one is of another
+    """Return the header and its stored bytes. Where these are damaged, the header is that of the copy beside
+    the index. A writer stores the right bytes again where either is damaged, and returns them; a reader
+    returns the damaged ones. Raises SimIndexError where neither can be read, or the first one is of another
     version."""
     second, is_other_right = second_header(store.path), False
     try:
@@ -119,7 +120,8 @@ def _read_header(store: Store, stored: bytes) -> tuple[Header, bytes]:
 
 
 def _possible_blocks(simhash: SimHashConfig | None) -> Collection[int]:
-    """Return each count of fingerprint blocks that an index of these settings may have."""
+    """Return each count of fingerprint blocks that an index of these settings may have; 0 alone without
+    SimHash."""
     if simhash is None:
         return (0,)
     if simhash.blocks is not None:

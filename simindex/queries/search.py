@@ -97,15 +97,16 @@ class BandQuery(NamedTuple):
         return how(self.threshold, num_perm, self.recall)
 
     def prefixes(self, scheme: Scheme, batch: SketchBatch) -> tuple[np.ndarray, list[int]]:
-        """Return what `find` searches: keys, uint64, a row a table, and how many leading bits of each row are
-        shared."""
+        """Return what `find` searches: keys, uint64, shape (tables, sketches), and for each table how many
+        leading bits of a key a stored one must share."""
         prefix_bits = self.plan(scheme.config.num_perm).prefix_bits
         return np.ascontiguousarray(batch.words.T), [prefix_bits] * scheme.tables.bands
 
     def find(
         self, view: View, batch: SketchBatch, own_first: int = EACH_SEES_ALL, is_one_enough: bool = False
     ) -> Found:
-        """Search the band tables, without a filter in any thread.
+        """Return what a search of the band tables finds for each sketch. Any thread may call it, unless the
+        query has a filter. Raises ValueError for an exact query, as `require_kept`.
 
         `own_first` is the doc id of the first sketch where the batch is the last segment: each sees only
         those before it, and rows of agreement `NO_VALUE`, before the others, name the sketches of the batch
@@ -169,8 +170,8 @@ class FingerprintQuery(NamedTuple):
         return scheme.plan.permute(batch.fingerprints), list(scheme.plan.prefix_bits)
 
     def find(self, view: View, batch: SketchBatch, directory: Directory | None = None) -> Found:
-        """Search the permutation tables of a directory, by default the view's. Any thread may, without a
-        filter."""
+        """Return what a search of the permutation tables of a directory, by default the view's, finds for
+        each sketch. Any thread may call it, unless the query has a filter."""
         require_alike(view.sources, batch.sources)
         if self.where is not None:
             narrow, wide = self._replace(where=None), wider(self.max_candidates)
@@ -601,9 +602,9 @@ QueryPart = SketchBatch | list[Document]
 def query_parts(
     documents: Iterable[Document], sketch: Callable[[list[Document]], SketchBatch], workers: int | None
 ) -> list[QueryPart]:
-    """Return what to search for, as one batch, or as several where threads share the work; of an empty
-    iterator none. Lists of texts or sketches may be returned unsketched, for the threads to sketch. Other
-    documents may run the caller's code: they are read and sketched here, before a transaction begins."""
+    """Return what to search for, in order, as one batch, or as several where threads share the work; of an
+    empty iterator none. Lists of texts or sketches may be returned unsketched, for the threads to sketch.
+    Other documents may run the caller's code, so they are read and sketched here, before a read begins."""
     threads = num_workers(workers)
     if isinstance(documents, list):
         if threads == 1 or len(documents) < 2 * _QUERY_PART:

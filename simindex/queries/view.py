@@ -196,7 +196,7 @@ class Reader:
         raise damaged(f"manifest: expected {problem}", key=MANIFEST_KEY)
 
     def load(self, txn: ReadTransaction, entry: SegmentEntry) -> Segment:
-        """Load one live segment."""
+        """Return a live segment, which reads its stored values through the transaction."""
         scan = partial(txn.values, "segments") if entry.chunked else None
         return Segment(self._tables, entry, partial(txn.get, "segments"), scan)
 
@@ -256,7 +256,8 @@ class View:
 
     @property
     def state(self) -> tuple[int, int]:
-        """What ascends with the committed states that this handle sees: of the map, and of the commit."""
+        """(generation of the map, id of the last commit), which ascends with the committed states that this
+        handle sees."""
         return self._snapshot.map_generation, self._snapshot.transaction_id
 
     @property
@@ -270,7 +271,7 @@ class View:
 
     @property
     def num_documents(self) -> int:
-        """Number of live documents."""
+        """Number of live documents, with the changes of the open transaction."""
         return self.manifest.num_documents + len(self.pending.by_key) - self.pending.num_removed
 
     @property
@@ -432,7 +433,8 @@ class View:
         yield from decode_runs(self._txn.items("ages"), self.manifest.next_doc_id)
 
     def run_end(self, time: int, first: int) -> int | None:
-        """Return the exclusive end of a committed run, or ``None`` when there is no such run."""
+        """Return the exclusive end of the committed run of that time that begins at doc id `first`, or
+        ``None`` when there is no such run."""
         key = run_key(time, first)
         value = self._txn.get("ages", key)
         return None if value is None else decode_run(key, value, self.manifest.next_doc_id).end

@@ -35,9 +35,9 @@ _LEAST_THRESHOLD = 1e-3
 
 
 def _kind_of(minhash: Any) -> list[Any]:
-    """Return what must be equal for two signatures to be compared: scheme and seed.
+    """Return what must be equal for two signatures to be compared: [scheme, seed].
 
-    Signatures of datasketch before 2.0 have no scheme, nor have those of weighted sets.
+    Signatures without a scheme count as "legacy", those of datasketch before 2.0, or as "weighted".
     """
     scheme = getattr(minhash, "scheme", "legacy" if minhash.hashvalues.ndim == 1 else "weighted")
     return [scheme, int(minhash.seed)]
@@ -77,8 +77,8 @@ class StoredSignatures:
         _flush_before_forks()
 
     def _hold(self, index: Index) -> None:
-        """Take a handle, which is closed, and a temporary folder removed, when this object goes or the
-        process ends."""
+        """Keep an open index as the one of this object. It is closed, and a temporary folder removed, when
+        this object goes or the process ends."""
         self._handle, self._process = index, os.getpid()
         self._end = weakref.finalize(self, _close, index, self._temporary, self._process)
 
@@ -351,7 +351,8 @@ class MinHashLSH(StoredSignatures):
         self._add(key, sketch, kind, check_duplication)
 
     def insertion_session(self, buffer_size: int = 50_000) -> Session:
-        """Return a context in which inserts are stored together, `buffer_size` in a commit.
+        """Return a context in which inserts are stored together, `buffer_size` in a commit; at its end, by an
+        exception too, what is gathered is stored.
 
         >>> from simindex.compat.datasketch import MinHash
         >>> lsh, minhashes = MinHashLSH(), [("a", MinHash()), ("b", MinHash())]
@@ -378,7 +379,7 @@ class MinHashLSH(StoredSignatures):
         return [key for key, _ in self.query_with_scores(minhash)]
 
     def query_with_scores(self, minhash: Any, threshold: float | None = None) -> list[tuple[Key, float]]:
-        """Return (key, estimated Jaccard similarity), most similar first.
+        """Return (key, estimated Jaccard similarity), most similar first; store first what is gathered.
 
         Args:
             minhash: as in `query`.
@@ -540,8 +541,8 @@ class MinHashLSHForest(StoredSignatures):
         return [(match.key, match.similarity or 0.0) for match in matches]
 
     def get_minhash_hashvalues(self, key: Key) -> np.ndarray:
-        """Return all hash values of a stored signature, or of one that waits for `index`. Raises KeyError
-        where there is none of that key."""
+        """Return all hash values of a stored signature, or of one that waits for `index`, in the dtype of its
+        scheme (weighted: int64). Raises KeyError where there is none of that key."""
         added = self._added.get(key)
         if added is None and key in self._removed:
             raise KeyError(key)

@@ -180,7 +180,7 @@ class MinHash:
         """Add many values to the set; in one step, which is faster than one by one.
 
         Raises:
-            ValueError: the hash function gave an int of more bits than the scheme has.
+            ValueError: the hash function gave an int below 0, or of more bits than `hashvalues` have.
         """
         dtype = SCHEMES[self.scheme].dtype
         try:
@@ -341,7 +341,8 @@ class LeanMinHash(MinHash):
         return hash((self.scheme, self.seed, self.hashvalues.tobytes()))
 
     def bytesize(self, byteorder: str = "@") -> int:
-        """Return how many bytes `serialize` writes."""
+        """Return how many bytes `serialize` writes in a byte order. Raises ValueError for another order than
+        it has."""
         return len(lean_bytes(self.seed, self.scheme, self.hashvalues, byteorder))
 
     def serialize(self, buf: Any, byteorder: str = "@") -> None:
@@ -352,7 +353,7 @@ class LeanMinHash(MinHash):
             byteorder: "@" (the machine's, padded), "=", "<", ">" or "!", as in `struct`.
 
         Raises:
-            ValueError: the buffer is too small.
+            ValueError: the buffer is too small, or another byte order or a seed of more than 64 bits.
         """
         data = lean_bytes(self.seed, self.scheme, self.hashvalues, byteorder)
         if len(buf) < len(data):
@@ -364,7 +365,7 @@ class LeanMinHash(MinHash):
         """Return the signature that a buffer begins with, of either library.
 
         Raises:
-            ValueError: too few bytes, or a scheme that is not known.
+            ValueError: too few bytes, or a scheme or byte order that is not known.
         """
         seed, scheme, values = read_lean(buf, byteorder)
         return cls(seed=seed, hashvalues=values, scheme=scheme)
