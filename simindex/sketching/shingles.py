@@ -99,9 +99,15 @@ def weighted_hashes(weighted: Mapping[Any, float], seed: int) -> tuple[np.ndarra
     the mapping. Raises ArgumentTypeError for weights that are no numbers, ValueError for one that is
     negative, infinite or NaN."""
     hashes = ready_hashes(weighted.keys(), seed)
-    weights = np.array(list(weighted.values()))
-    if weights.size and weights.dtype.kind not in "iufb":
-        raise ArgumentTypeError("weights", "numbers", weights.dtype)
+    values = list(weighted.values())
+    try:
+        weights = np.array(values)
+    except ValueError:  # lists, which make no array
+        weights = np.fromiter(values, dtype=object)
+    if weights.ndim != 1 or weights.dtype.kind not in "iufb":
+        wrong = [one for one in weighted if not isinstance(weighted[one], int | float | np.number)]
+        found = f"{type(weighted[wrong[0]]).__name__} for {wrong[0]!r:.40}" if wrong else weights.dtype
+        raise ArgumentTypeError("weights", "numbers", found, "of a record, hand over the text")
     weights = weights.astype(np.float64)
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ValueError("weights: expected finite numbers of 0 or more")
