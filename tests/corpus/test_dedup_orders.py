@@ -90,6 +90,14 @@ def test_field_that_no_row_has_is_no_order(tmp_path: Path) -> None:
     assert deduplicate(tmp_path / "none.jsonl", tmp_path / "nothing.jsonl", keep="field:score").read == 0
 
 
+@pytest.mark.parametrize(
+    "keep", ["longestt", "newest ", "Longest", "descending", "field:", "field", "", None]
+)
+def test_order_that_is_misspelt_is_refused(keep: Any) -> None:
+    with pytest.raises(ValueError, match="keep: expected first, longest, newest or field:NAME"):
+        deduplicate([(1, TEXTS[0])], None, keep=keep)
+
+
 def test_job_that_was_refused_is_given_up_for_another(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl")
     (tmp_path / "rows").mkdir()

@@ -31,8 +31,8 @@ _AT_ONCE = 65_536
 
 def require_order(keep: Keep) -> None:
     """Raise ArgumentValueError unless `keep` is "first", "longest", "newest", "field:NAME" or a callable."""
-    known = isinstance(keep, str) and (keep in ("first", "longest", "newest") or keep[len(FIELD) :] != "")
-    if not callable(keep) and not (known and (not keep.startswith("field") or keep.startswith(FIELD))):
+    is_field = isinstance(keep, str) and keep.startswith(FIELD) and keep != FIELD
+    if not callable(keep) and not is_field and keep not in ("first", "longest", "newest"):
         callables = "" if isinstance(keep, str) else ", or a callable"
         raise ArgumentValueError("keep", f"first, longest, newest or field:NAME{callables}", repr(keep))
 
