@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,9 @@ def test_order_keeps_what_the_index_keeps_of_rows_in_that_order(
             for time in ("02:00+01:00", "02:30+02:00", "00:20+00:00")
         ],
         [np.float32(0.5), 0, float("-inf"), None],
+        [Decimal("10.5"), 10, Decimal("9.5")],
     ],
-    ids=["numbers", "texts", "times", "kinds"],
+    ids=["numbers", "texts", "times", "kinds", "decimals"],
 )
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_are_in_the_order_of_python_whatever_they_are_ordered_by(ranks: list[Any], turned: bool) -> None:
@@ -80,6 +82,20 @@ def test_field_that_cannot_be_ordered_is_named_with_its_row(tmp_path: Path) -> N
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "some words here", "score": [1]}')
     with pytest.raises(InputError, match=r"a\.jsonl:1: expected a number or a text to order the rows by"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "out.jsonl", keep="field:score")
+
+
+def test_cell_that_reads_as_a_number_is_one_in_an_order(tmp_path: Path) -> None:
+    rows = [(number, score) for number, score in enumerate(["9", "", "1e1", "-3", "9.5"], 1)]
+    cells = "".join(f"{number},one text of all,{score}\n" for number, score in rows)
+    (tmp_path / "a.csv").write_text("id,text,score\n" + cells)
+    kept: list[Any] = []
+    deduplicate(tmp_path / "a.csv", kept.append, keep="field:score")
+    assert [row.key for row in kept] == ["3"]
+    (tmp_path / "dates.csv").write_text(
+        "id,text,date\n1,one text of all,2024-01-05\n2,one text of all,\n3,one text of all,2024-11-30\n"
+    )
+    deduplicate(tmp_path / "dates.csv", kept.append, keep="field:date")
+    assert kept[-1].key == "3"
 
 
 def test_field_that_no_row_has_is_no_order(tmp_path: Path) -> None:

@@ -60,8 +60,9 @@ def deduplicate(
         threshold: least Jaccard similarity of duplicates, in (0, 1].
         keep: which of like rows stays: "first"; "newest", the last; "longest", by characters or by shingles;
             "field:NAME", that with the largest number or text there (texts before numbers, rows without it
-            last); or a callable of (key, document, its fields) that returns a number or a text. Of rows that
-            are equal in that, the first. What can be read but once waits in a temporary file, pickled.
+            last; a cell of CSV that reads as a number is one); or a callable of (key, document, its fields)
+            that returns a number or a text. Of rows that are equal in that, the first. What can be read but
+            once waits in a temporary file, pickled.
         keep_per: a field, or several: a row goes only for a kept one that has the same values there, so that
             of similar rows one of each source stays. Rows without the field are one source. Documents of
             `against` and `into` have their source in their metadata, where `into` gets it.

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.rows import values_of
 from simindex.corpus.sqlite_files import in_one, opened_sqlite
 from simindex.errors import ArgumentValueError
-from simindex.inputs import InputError
+from simindex.inputs import Cells, InputError
 from simindex.sketching.sketch import Sketch
 
 Keep = str | Callable[[KeptRow], Any]
@@ -52,7 +54,19 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
     if keep == "longest":
         return lambda entry: _length(entry.document)
     name = keep[len(FIELD) :]
-    return lambda entry: _ordinary(entry, values_of(entry).get(name))
+    return lambda entry: _ordinary(entry, _field_of(entry, name))
+
+
+def _field_of(entry: Entry, name: str) -> Any:
+    """Return the value of a field, ``None`` where the row has none. A cell of CSV has no type: one that reads
+    as a number is that number, and an empty one is ``None``."""
+    value = values_of(entry).get(name)
+    if not isinstance(entry.content, Cells):
+        return value
+    for number in (int, float):
+        with suppress(TypeError, ValueError):
+            return number(value)
+    return value or None
 
 
 def _length(document: Any) -> int:
@@ -61,14 +75,16 @@ def _length(document: Any) -> int:
 
 def _ordinary(entry: Entry, value: Any) -> Any:
     """Return a rank as ``None``, a text or a number that SQLite orders as Python does: a number beyond 64
-    bits as a float, a date as its ISO text, in UTC where it has a zone. InputError: a value of another
-    type."""
+    bits and a Decimal as a float, a date as its ISO text, in UTC where it has a zone. InputError: a value of
+    another type."""
     if isinstance(value, int | np.integer) and not -_HALF <= value < _HALF:
         return float(max(-_LARGEST, min(value, _LARGEST)))
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, np.generic):
         return _ordinary(entry, value.item())
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)
     if hasattr(value, "isoformat"):
