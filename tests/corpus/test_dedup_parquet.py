@@ -149,3 +149,19 @@ def test_sketches_which_parquet_has_no_type_for_are_refused_with_their_row(tmp_p
     sketch = Sketcher(Config()).sketch(TEXTS[0])
     with pytest.raises(InputError, match=r"items:1: expected rows .* Could not convert Sketch"):
         deduplicate([("a", sketch)], tmp_path / "o.parquet", config=Config())
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".csv", "items"])
+def test_row_groups_are_cut_by_all_fields_of_a_row(tmp_path: Path, kind: str) -> None:
+    rows = [(number, f"title {number * 7_919}", "<p>" * 2_000) for number in range(20)]
+    sources: Any = tmp_path / f"a{kind}"
+    if kind == "items":
+        sources = [(number, text, {"page": page}) for number, text, page in rows]
+    elif kind == ".csv":
+        sources.write_text("id,text,page\n" + "".join(f'{n},"{text}",{page}\n' for n, text, page in rows))
+    else:
+        lines = [orjson.dumps({"id": n, "text": text, "page": page}) for n, text, page in rows]
+        sources.write_bytes(b"\n".join(lines))
+    deduplicate(sources, tmp_path / "o.parquet", 1.0)
+    written = parquet.ParquetFile(tmp_path / "o.parquet")
+    assert (written.metadata.num_rows, written.num_row_groups) == (20, 10)  # a frame has 8,000 bytes

@@ -19,7 +19,7 @@ from simindex.corpus.entries import Entry
 from simindex.corpus.outputs.output import Mark, Output, folder_of_parts, naming, publish, sync, temporary
 from simindex.corpus.outputs.rows import Note, UnfitRowError, values_of
 from simindex.errors import optional_module
-from simindex.inputs import BatchRow
+from simindex.inputs import BatchRow, Cells
 from simindex.jsonable import plain
 
 _MOST_ROWS = 1 << 20
@@ -47,7 +47,8 @@ class ParquetOutput(Output):
         if isinstance(content, BatchRow):
             self.waiting += content.batch.nbytes // max(content.batch.num_rows, 1)
         else:
-            self.waiting += bytes_of(row.document)
+            whole = content.line or content.cells if isinstance(content, Cells) else content
+            self.waiting += bytes_of(row.document if whole is None else whole)
 
     def cut(self) -> None:
         """Write the rows of the frame, if there are any, as a part file. UnfitRowError: they have other
