@@ -165,6 +165,22 @@ def test_rows_with_a_half_of_a_character_are_written_as_json_has_it(tmp_path: Pa
         deduplicate(items, tmp_path / "out.csv")
 
 
+def test_cells_are_written_in_the_order_of_the_first_rows_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"id": 1, "text": "one two", "n": 5}\n{"n": 6, "text": "red", "id": 2}\n'
+    )
+    (tmp_path / "b.csv").write_text("n,id,text\n7,3,blue green\n")
+    deduplicate([tmp_path / "a.jsonl", tmp_path / "b.csv"], tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "id,text,n\n1,one two,5\n2,red,6\n3,blue green,7\n"
+    deduplicate([tmp_path / "b.csv", tmp_path / "a.jsonl"], tmp_path / "all.csv", mode="annotate")
+    assert (tmp_path / "all.csv").read_text().splitlines() == [
+        "n,id,text,duplicate_of,similarity,cluster",
+        "7,3,blue green,,,0",
+        "5,1,one two,,,1",
+        "6,2,red,,,2",
+    ]
+
+
 @pytest.mark.parametrize("mode", ["remove", "annotate"])
 def test_rows_with_a_half_of_a_character_are_read_again(tmp_path: Path, mode: Any) -> None:
     rows: list[Any] = [{"id": f"{n}", "text": text, "cluster": "\udcfe"} for n, text in enumerate(TEXTS[:50])]

@@ -151,11 +151,16 @@ class CsvLines(Encoder):
 
     def encoded(self, row: Entry, note: Note | None) -> bytes:
         """Return the line of a row, with the header before the first; the cells of a note stand behind, or in
-        the place of cells of these names. UnfitRowError: the row has other columns than the first."""
+        the place of cells of these names. Columns in another order than the first row's are put in that one.
+        UnfitRowError: the row has other columns than the first."""
         head = self.head(row, note) if self.state is None else b""
         assert self.state is not None
         content, note = row.content, note or {}
         columns, cells = _columns_of(row)
+        stands = isinstance(content, Cells) and content.line and content.delimiter == self._delimiter
+        if columns != self.state[0] and sorted(columns) == sorted(set(self.state[0])):
+            by_name, columns, stands = dict(zip(columns, cells, strict=True)), self.state[0], False
+            cells = [by_name[name] for name in columns]
         if columns != self.state[0]:
             raise UnfitRowError(
                 f"{row.name}:{row.row}",
@@ -163,7 +168,6 @@ class CsvLines(Encoder):
                 "an output of .jsonl takes rows of any columns",
             )
         more = [name for name in note if name not in columns]
-        stands = isinstance(content, Cells) and content.line and content.delimiter == self._delimiter
         if stands and len(more) == len(note):
             noted = [self._cells(list(note.values()))] if note else []
             line = self._delimiter.encode().join([content.line.rstrip(b"\r\n"), *noted])
