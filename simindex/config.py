@@ -315,6 +315,12 @@ def _shingles_from_dict(stored: dict[str, Any]) -> Any:
     return kinds[stored["kind"]](stored["size"], tuple(stored["normalize"]))
 
 
+def require_config(config: object) -> None:
+    """Refuse what is neither ``None`` nor a `Config`, as the shingles alone. Raises TypeError."""
+    if config is not None and not isinstance(config, Config):
+        raise ArgumentTypeError("config", "a Config or None", type(config).__name__)
+
+
 def differing_fields(one: Config, other: Config) -> dict[str, tuple[object, object]]:
     """Return {field: (first value, second value)} of the fields in which two configurations differ."""
     pairs = {name: (value, getattr(other, name)) for name, value in vars(one).items()}

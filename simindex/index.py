@@ -57,7 +57,7 @@ from simindex.checks import (
     require_share,
     require_word,
 )
-from simindex.config import Config
+from simindex.config import Config, require_config
 from simindex.errors import Argument, ArgumentTypeError, ArgumentValueError, ClosedError, SimIndexError
 from simindex.events import event
 from simindex.format.keys import Key, encode_key
@@ -163,8 +163,7 @@ class Index:
         require_word("refresh", refresh, ("auto", "manual"))
         if refresh == "manual" and mode != "r":
             raise ValueError('refresh="manual" pins a reader\'s snapshot: expected mode "r"')
-        if config is not None and not isinstance(config, Config):
-            raise ArgumentTypeError("config", "a Config or None", type(config).__name__)
+        require_config(config)
         if layout is not None and not isinstance(layout, Layout):
             raise ArgumentTypeError("layout", "a Layout or None", type(layout).__name__)
         max_candidates = require_int("max_candidates", max_candidates, 1, 2**24)

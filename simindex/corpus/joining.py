@@ -17,7 +17,7 @@ from simindex.all_pairs.pair import Pair, SnapshotIterator
 from simindex.batching import bytes_of, in_parts
 from simindex.changes.documents import naming_keys
 from simindex.checks import require_callable
-from simindex.config import MOST_KEPT_SHINGLES, Config, both_values, differing_fields
+from simindex.config import MOST_KEPT_SHINGLES, Config, both_values, differing_fields, require_config
 from simindex.corpus.entries import entries_of
 from simindex.errors import ArgumentValueError, ConfigMismatchError
 from simindex.format.keys import Key
@@ -77,6 +77,7 @@ def join(
     [(1, 'x', 1.0)]
     """
     require_callable("progress", progress)
+    require_config(config)
     with ExitStack() as opened:
         left, right = (_opened(side, max_candidates, opened) for side in (a, b))
         asked = left if right is None else right

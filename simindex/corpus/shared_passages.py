@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simindex.config import Config, Shingles
+from simindex.config import Config, Shingles, require_config
 from simindex.distinct import distinct
 from simindex.sketching.common_runs import CommonRun, ShingleRow, common_runs
 from simindex.sketching.spans import Tokens, shingle_numbers, tokens_of
@@ -95,7 +95,8 @@ def explain(a: str, b: str, config: Config | None = None) -> Explanation:
             raise TypeError(
                 f"explain: {name}: expected a str, found {type(text).__name__}; only a text has places"
             )
-    shingles = shingles_to_explain(Config() if config is None else config)
+    require_config(config)
+    shingles = shingles_to_explain(config or Config())
     names: dict[str, int] = {}
     in_a, in_b = tokens_of(a, shingles, names), tokens_of(b, shingles, names)
     of_a, of_b = shingle_numbers([in_a.numbers, in_b.numbers], shingles.size)

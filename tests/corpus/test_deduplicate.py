@@ -17,8 +17,8 @@ from support.texts import json_lines
 from support.truth import kept_by_index, lines, texts, write_lines
 
 import simindex
-from simindex import Config, ConfigMismatchError, SimIndexError, Sketch, SketchBatch
-from simindex.corpus import DedupSettings, Removed, deduplicate
+from simindex import Config, ConfigMismatchError, SimIndexError, Sketch, SketchBatch, WordShingles
+from simindex.corpus import DedupSettings, Removed, decontaminate, deduplicate, explain, join
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Row, sound
 
 TEXTS = texts(600)
@@ -481,3 +481,29 @@ def test_wrong_argument_is_named(tmp_path: Path, arguments: dict[str, Any], mess
     with pytest.raises(ValueError, match=message):
         deduplicate(tmp_path / "a.jsonl", **dedup_arguments(**({"sink": tmp_path / "out.jsonl"} | arguments)))
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("progress", True), ("on_removed", 1), ("config", WordShingles(3)), ("settings", {"recall": 0.9})],
+)
+def test_argument_of_another_type_is_named_before_a_row_is_read(argument: str, value: Any) -> None:
+    read: list[int] = []
+    rows = ((number, "some words here") for number in range(3) if read.append(number) is None)
+    with pytest.raises(TypeError, match=f"^{argument}: expected a .* or None, found "):
+        deduplicate(rows, None, **{argument: value})
+    assert read == []
+
+
+def test_config_that_is_none_is_refused_by_the_other_calls() -> None:
+    given: Any = WordShingles(3)
+    rows = [(1, "some words here")]
+    calls = (
+        lambda: explain("one", "two", given),
+        lambda: join(rows, rows, config=given),
+        lambda: decontaminate(rows, None, rows, config=given),
+        lambda: simindex.open(":memory:", config=given),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match=r"^config: expected a Config or None, found WordShingles"):
+            call()

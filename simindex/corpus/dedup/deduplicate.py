@@ -13,6 +13,7 @@ from simindex.corpus.dedup.output_files import Sink
 from simindex.corpus.dedup.paragraphs import Level
 from simindex.corpus.dedup.results import DedupReport, Removed
 from simindex.corpus.dedup.settings import DedupSettings, IndexOrPath, JobSettings, Mode
+from simindex.errors import ArgumentTypeError
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.queries.search import Method
 
@@ -114,5 +115,7 @@ def deduplicate(
     (['a', 'c'], 1)
     """
     given = locals()
-    rare: DedupSettings = given.pop("settings") or DedupSettings()
+    rare = given.pop("settings") or DedupSettings()
+    if not isinstance(rare, DedupSettings):
+        raise ArgumentTypeError("settings", "a DedupSettings or None", type(rare).__name__)
     return Job(given.pop("sources"), given.pop("sink"), JobSettings(**vars(rare), **given)).run()

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from simindex.changes.documents import DEFAULT_BATCH_SIZE
-from simindex.checks import require_ignorable, require_share, require_word, set_int
-from simindex.config import Config
+from simindex.checks import require_callable, require_ignorable, require_share, require_word, set_int
+from simindex.config import Config, require_config
 from simindex.corpus.dedup.keep_per import KeepPer, source_fields
 from simindex.corpus.dedup.orders import Keep, name_of_order, require_order
 from simindex.corpus.dedup.paragraphs import Cut, Level, Split
@@ -115,6 +115,9 @@ class JobSettings(DedupSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_config(self.config)
+        for name in ("progress", "on_removed", "on_bad_row"):
+            require_callable(name, getattr(self, name))
         require_order(self.keep)
         require_word("mode", self.mode, get_args(Mode))
         require_word("level", self.level, get_args(Level))
