@@ -507,3 +507,15 @@ def test_config_that_is_none_is_refused_by_the_other_calls() -> None:
     for call in calls:
         with pytest.raises(TypeError, match=r"^config: expected a Config or None, found WordShingles"):
             call()
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_folders_of_all_outputs_are_made(tmp_path: Path, is_file: bool) -> None:
+    rows: Any = [("a", "some words here"), ("b", "some words here")]
+    if is_file:
+        (tmp_path / "a.csv").write_text("id,text\n" + "".join(f"{key},{text}\n" for key, text in rows))
+        rows = tmp_path / "a.csv"
+    settings = DedupSettings(removed=tmp_path / "reports" / "of" / "removed.jsonl")
+    deduplicate(rows, tmp_path / "kept" / "out.csv", settings=settings)
+    assert (tmp_path / "kept" / "out.csv").read_text() == "id,text\na,some words here\n"
+    assert [row["id"] for row in rows_of(tmp_path / "reports" / "of" / "removed.jsonl")] == ["b"]

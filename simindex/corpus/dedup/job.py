@@ -40,6 +40,7 @@ from simindex.formulas.match_odds import returned_probability
 from simindex.index import Index
 from simindex.inputs import Tally
 from simindex.queries.search import BandQuery
+from simindex.remote import is_remote
 
 
 class Job:
@@ -90,8 +91,9 @@ class Job:
         """Do what is left of the job, or all of it where it cannot be resumed, and return its report.
         JobError: another process works on it, or see `begin`; IndexFullError or DiskError: a disk is full, or
         fails."""
-        if self.can_resume and self._folder is not None:
-            os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
+        for path in self._writing.files.values():
+            if not is_remote(path):
+                os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         try:
             with self._writing.alone(self._folder):
                 if self.can_resume:
