@@ -225,7 +225,12 @@ _alive = weakref.WeakSet[StoredSignatures]()
 
 @cache
 def _flush_before_forks() -> None:
-    os.register_at_fork(before=lambda: [signatures.flush() for signatures in list(_alive)])
+    os.register_at_fork(before=_flush_all)
+
+
+def _flush_all() -> None:
+    for signatures in list(_alive):
+        signatures.flush()
 
 
 def _close(index: Index, temporary: str | None, process: int) -> None:
@@ -409,7 +414,8 @@ class MinHashLSH(StoredSignatures):
         return not len(self)
 
     def merge(self, other: MinHashLSH, check_overlap: bool = False) -> None:
-        """Store all that another index has; of a key that both have the other's signature stays.
+        """Store all that another index has, at once, and what either has gathered; of a key that both have
+        the other's signature stays.
 
         Args:
             other: of the same num_perm, bands and rows.
