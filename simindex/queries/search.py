@@ -92,7 +92,8 @@ class BandQuery(NamedTuple):
         return HAS_SIGNATURE
 
     def plan(self, num_perm: int) -> BandPlan:
-        """Return which prefix is searched, and how many rows of a candidate agree at least."""
+        """Return how many bits of the bands are searched by, and how many rows of a candidate must agree: the
+        `exact_plan` of an exact query, else the `band_plan`."""
         how = exact_plan if self.exact else band_plan
         return how(self.threshold, num_perm, self.recall)
 
@@ -486,8 +487,8 @@ def _agreement_at(found: Found, index: int) -> int | None:
 
 
 def _shorter(bits: int, shortest: int, view: View) -> int:
-    """Return a shorter prefix, `shortest` at least: one that unlike documents begin to share, then two bits
-    less each time, so that the last search takes most."""
+    """Return the bits of the prefix to be searched next, `shortest` at least: so many that unlike documents
+    begin to share them, then two less than `bits` each time, so that the last search takes most."""
     entries = view.scheme.config.bands * view.num_documents
     return max(shortest, min(bits - 2, (entries // _CROWD).bit_length()))
 
