@@ -165,3 +165,31 @@ def test_row_groups_are_cut_by_all_fields_of_a_row(tmp_path: Path, kind: str) ->
     deduplicate(sources, tmp_path / "o.parquet", 1.0)
     written = parquet.ParquetFile(tmp_path / "o.parquet")
     assert (written.metadata.num_rows, written.num_row_groups) == (20, 10)  # a frame has 8,000 bytes
+
+
+def test_columns_get_their_types_from_the_first_values_however_late_these_are(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "id": number,
+            "text": text,
+            "author": "ann" if number > 200 else None,
+            "tags": ["x"] if number > 220 else [],
+            "more": {"year": 2024 if number > 250 else None},
+        }
+        for number, text in enumerate(TEXTS)
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "whole.parquet")
+    kept = [rows[index] for index in kept_by_index(tmp_path / "i", TEXTS)]
+    assert parquet.read_table(tmp_path / "whole.parquet").to_pylist() == kept
+    assert parquet.ParquetFile(tmp_path / "whole.parquet").num_row_groups > 5
+    for rows_done in (120, 240):
+        with pytest.raises(KeyboardInterrupt):
+            deduplicate(
+                tmp_path / "a.jsonl",
+                tmp_path / "out.parquet",
+                settings=DedupSettings(batch_size=20),
+                progress=stopping_at(rows_done),
+            )
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", settings=DedupSettings(batch_size=20))
+    assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()

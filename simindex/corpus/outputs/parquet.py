@@ -1,7 +1,7 @@
 """Parquet output: one part file a frame, joined into one file of as many row groups at the end.
 
-The types of columns: those of the first frame, which others are cast to. A Parquet file has its index at its
-end and cannot be resumed; its parts can.
+The types of columns: those of the first frame that has values there, which others are cast to; the last part
+has them all. A Parquet file has its index at its end and cannot be resumed; its parts can.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ParquetOutput(Output):
         if not mark:
             shutil.rmtree(self._folder, ignore_errors=True)
         os.makedirs(self._folder, exist_ok=True)
-        self._schema = self._parquet.read_schema(self._part(0)) if self._num_parts else None
+        self._schema = self._parquet.read_schema(self._part(self._num_parts - 1)) if self._num_parts else None
 
     def complete(self) -> None:
         """Join the parts into one durable file under its temporary name; may be called again, and does
@@ -104,12 +104,13 @@ class ParquetOutput(Output):
         if not os.path.isdir(self._folder):
             return
         parts = len(os.listdir(self._folder))  # what was written again has the same name
-        schema = self._parquet.read_schema(self._part(0))
+        schema = self._parquet.read_schema(self._part(parts - 1))
         how, open_writer = _batch_size(schema), self._parquet.ParquetWriter
         with naming(self._partial), open_writer(self._partial, schema, **how) as writer:
             for number in range(parts):
                 # Not read_table, which cannot tell columns of one name apart.
-                writer.write_table(self._parquet.ParquetFile(self._part(number)).read())
+                table = self._parquet.ParquetFile(self._part(number)).read()
+                writer.write_table(table if table.schema.equals(schema) else table.cast(schema))
         sync(self._partial)
 
     def publish(self) -> None:
@@ -128,13 +129,35 @@ class ParquetOutput(Output):
                 table = self._annotated(table, [note for _, note in self._rows if note is not None])
             if self._schema is None:
                 self._schema = table.schema
-            return table.cast(self._schema)
-        except (ValueError, TypeError, OverflowError) as exc:  # pyarrow's errors derive from these
+            return self._cast(table)
+        except (
+            ValueError,
+            TypeError,
+            OverflowError,
+            NotImplementedError,
+        ) as exc:  # pyarrow's derive from these
             raise UnfitRowError(
                 f"{row.name}:{row.row}",
                 f"expected rows of the columns of the first ones, found others: {exc!s:.200}; an output of "
                 ".jsonl takes rows of any columns",
             ) from exc
+
+    def _cast(self, table: Any) -> Any:
+        """Return a table with the types of the parts before; where these have no values of a column, or of
+        what it consists of, that becomes the table's type."""
+        arrow, old = self._arrow, self._schema
+        try:
+            return table.cast(old)
+        except (ValueError, TypeError, NotImplementedError):
+            pairs = zip(old, table.schema, strict=True)
+            fields = [
+                arrow.unify_schemas([arrow.schema([field]) for field in pair]).field(0) for pair in pairs
+            ]
+            schema = arrow.schema(fields, old.metadata)
+            old.empty_table().cast(schema)  # as the parts are when they are joined
+            cast = table.cast(schema)
+        self._schema = schema
+        return cast
 
     def _tables(self) -> list[Any]:
         tables: list[Any] = []
