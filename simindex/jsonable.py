@@ -1,7 +1,6 @@
 """Convert values of an index to values that JSON can hold.
 
-Invariant: what comes out is the same after `json.dumps` and `json.loads`, but for numbers that JSON has not
-(NaN and the infinities).
+Invariant: what comes out is the same after `json.dumps` and `json.loads`.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import date
@@ -22,8 +22,9 @@ def plain(value: Any) -> Any:
         value: None, bool, int, float, str, bytes, a datetime or date, and lists, tuples and mappings of them.
 
     Returns:
-        bytes as ``{"bytes": BASE64}``; times as ISO 8601 text; tuples as lists; names of a mapping that are
-        no strings as their JSON text, a later one in the place of an equal earlier one.
+        bytes as ``{"bytes": BASE64}``; times as ISO 8601 text; tuples as lists; ``None`` for NaN and the
+        infinities; names of a mapping that are no strings as their JSON text, a later one in the place of an
+        equal earlier one.
 
     Raises:
         TypeError: another type.
@@ -32,8 +33,10 @@ def plain(value: Any) -> Any:
     >>> plain({1: b"ab", "two": (None, 2.5)})
     {'1': {'bytes': 'YWI='}, 'two': [None, 2.5]}
     """
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int):
         return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": base64.b64encode(value).decode("ascii")}
     if isinstance(value, Mapping):

@@ -92,8 +92,8 @@ class Match(_Found):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields in their order, as values that JSON has.
 
-        Bytes, a key of bytes included, become ``{"bytes": BASE64}``, times ISO 8601 text; what stands in
-        the place of a string as a name becomes its JSON text.
+        Bytes, a key of bytes included, become ``{"bytes": BASE64}``, times ISO 8601 text, NaN and the
+        infinities ``None``; what stands in the place of a string as a name becomes its JSON text.
         """
         return fields_of(self)
 
