@@ -219,7 +219,7 @@ class Pending:
         if not parts:
             none, no_sketches = (
                 np.empty(0, np.uint64),
-                SketchBatch(0, self.scheme.config.num_perm, False, None),
+                SketchBatch(0, self.scheme.config.num_perm, 0, None),
             )
             return NewDocuments(Packed.of([]), none, Packed.of([]), no_sketches), none
         new, first = parts[0].documents, parts[0].first

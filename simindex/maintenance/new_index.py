@@ -74,7 +74,7 @@ def saved_documents(
         samples: of all records, what the shingle table has; ``None`` where there is no such table.
     """
     config = scheme.config
-    sketches = SketchBatch(len(records.keys), config.num_perm, config.keep_shingles > 0, None)
+    sketches = SketchBatch(len(records.keys), config.num_perm, config.keep_shingles, None)
     sketches.samples = samples
     sketches.words[has], sketches.fingerprints[has], sketches.present[has] = (
         words,
@@ -441,7 +441,7 @@ def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
     """Return documents with sketches cut down to other settings: fewer rows, a coarser sample, one half
     alone. Raises ValueError where nothing is left of a sketch."""
     old = documents.sketches
-    sketches = SketchBatch(len(old), config.num_perm, config.keep_shingles > 0, None)
+    sketches = SketchBatch(len(old), config.num_perm, config.keep_shingles, None)
     halves = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)
     sketches.present, sketches.kept = (
         old.present & np.uint8(halves),

@@ -582,7 +582,7 @@ class View:
         # No document has a fingerprint alone: that one was brought in.
         is_own = not self.sources & OF_ROWS and record.present != HAS_FINGERPRINT
         origin = self.scheme.origin if is_own or not config.num_perm else None
-        batch = SketchBatch(1, config.num_perm, config.keep_shingles > 0, origin)
+        batch = SketchBatch(1, config.num_perm, config.keep_shingles, origin)
         if batch.kept is not None and record.kept is not None:
             batch.kept[0] = decode_kept(record.kept)
         if not record.present:

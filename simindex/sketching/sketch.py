@@ -102,6 +102,8 @@ class Sketch:
             sketch that an index gives back. No part of the content either.
         num_shingles: distinct shingles of the signature, as its rows estimate them, one standard error being
             a tenth; 0 where that is not known. No part of the content either.
+        keep: the `keep_shingles` it was made with; where `kept` has fewer hashes, it has all of its document.
+            No part of the content either.
 
     >>> from simindex import Sketcher
     >>> sketcher = Sketcher()
@@ -117,11 +119,19 @@ class Sketch:
     origin: bytes | None = None
     sample: Sample | None = None
     num_shingles: int = 0
+    keep: int = 0
 
     def __post_init__(self) -> None:
         for array in (self.words, self.kept):
             if array is not None:
                 array.flags.writeable = False
+
+    def kept_for(self, keep: int) -> np.ndarray | None:
+        """Return the hashes that a configuration with `keep_shingles` of `keep` keeps, ``None`` where this
+        sketch has fewer of a document that may have more, or none."""
+        if self.kept is None or 0 < len(self.kept) == self.keep < keep:
+            return None
+        return self.kept[:keep]
 
     def __reduce__(self) -> tuple[object, ...]:
         # By way of the constructor: an array comes out of a pickle writeable.
@@ -223,7 +233,7 @@ class Sketch:
         (3, True)
         """
         taken = fingerprints_of(fingerprints)
-        batch = SketchBatch(len(taken), 0, False, None)
+        batch = SketchBatch(len(taken), 0, 0, None)
         batch.fingerprints[:] = taken
         batch.present[:] = HAS_FINGERPRINT
         return batch
@@ -315,7 +325,8 @@ class SketchBatch(Sequence[Sketch]):
         fingerprints: uint64, shape (n,), zero where a document has none.
         present: uint8, shape (n,): HAS_SIGNATURE, HAS_FINGERPRINT, both or neither.
         kept: ``None`` where no shingles are kept; else a list of n, each uint64 and ascending, or ``None``
-            for a sketch that was brought in without.
+            for a sketch that was brought in without, or with fewer.
+        keep: as in `Sketch`.
         origin: as in `Sketch`.
         samples: ``None`` where no shingles are sampled, or of a document they are not known.
         num_shingles: uint32, shape (n,), as in `Sketch`.
@@ -328,6 +339,7 @@ class SketchBatch(Sequence[Sketch]):
 
     __slots__ = (
         "fingerprints",
+        "keep",
         "kept",
         "num_perm",
         "num_shingles",
@@ -338,21 +350,22 @@ class SketchBatch(Sequence[Sketch]):
         "words",
     )
 
-    def __init__(self, count: int, num_perm: int, keeps: bool, origin: bytes | None) -> None:
+    def __init__(self, count: int, num_perm: int, keep: int, origin: bytes | None) -> None:
         self.num_perm = num_perm
         self.sources = 0
         self.words = np.zeros((count, num_perm // 8), dtype=np.uint64)
         self.fingerprints = np.zeros(count, dtype=np.uint64)
         self.present = np.zeros(count, dtype=np.uint8)
         self.num_shingles = np.zeros(count, dtype=np.uint32)
-        self.kept: list[np.ndarray | None] | None = [None] * count if keeps else None
+        self.keep = keep
+        self.kept: list[np.ndarray | None] | None = [None] * count if keep else None
         self.origin = origin
         self.samples: Samples | None = None
 
     def taken(self, indices: Sequence[int]) -> SketchBatch:
         """Return a batch of the sketches at these indices, in that order; `sources` and `origin` stay those
         of the whole batch."""
-        taken = SketchBatch(0, self.num_perm, self.kept is not None, self.origin)
+        taken = SketchBatch(0, self.num_perm, self.keep, self.origin)
         taken.words, taken.present = self.words[indices], self.present[indices]
         taken.fingerprints, taken.num_shingles = self.fingerprints[indices], self.num_shingles[indices]
         taken.sources = self.sources
@@ -387,7 +400,7 @@ class SketchBatch(Sequence[Sketch]):
         `origin` if all have the same, and samples if all have some."""
         first, origins = batches[0], {batch.origin for batch in batches}
         origin = first.origin if len(origins) == 1 else None
-        joined = cls(0, first.num_perm, first.kept is not None, origin)
+        joined = cls(0, first.num_perm, first.keep, origin)
         joined.words = np.concatenate([batch.words for batch in batches])
         joined.fingerprints = np.concatenate([batch.fingerprints for batch in batches])
         joined.present = np.concatenate([batch.present for batch in batches])
@@ -421,6 +434,7 @@ class SketchBatch(Sequence[Sketch]):
             self.origin,
             None if self.samples is None else self.samples.at(range(len(self))[index]),
             int(self.num_shingles[index]),
+            self.keep,
         )
 
     def __iter__(self) -> Iterator[Sketch]:

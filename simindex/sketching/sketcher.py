@@ -166,7 +166,7 @@ class Sketcher:
         return self._of_sketches if isinstance(item, Sketch) else self._of_shingles
 
     def _empty(self, count: int, sources: int) -> SketchBatch:
-        batch = SketchBatch(count, self.config.num_perm, self.config.keep_shingles > 0, self.origin)
+        batch = SketchBatch(count, self.config.num_perm, self.config.keep_shingles, self.origin)
         batch.sources = sources
         return batch
 
@@ -269,7 +269,7 @@ class Sketcher:
             batch.fingerprints[:] = [value or 0 for value in prints]
             batch.present[[value is not None for value in prints]] |= HAS_FINGERPRINT
         if batch.kept is not None:
-            batch.kept = [sketch.kept for sketch in sketches]
+            batch.kept = [sketch.kept_for(config.keep_shingles) for sketch in sketches]
         one_in = config.containment
         samples = [sketch.sample for sketch in sketches if sketch.sample] if one_in else []
         if one_in and len(samples) == len(sketches) and all(sample.one_in <= one_in for sample in samples):

@@ -323,6 +323,39 @@ def test_exact_cuts_what_is_exact_at_the_threshold_whatever_the_recall(tmp_path:
         assert all(match.exact for match in found)
 
 
+@pytest.mark.parametrize("keep", [0, 4, 40, 400])
+@pytest.mark.parametrize("made_with", [0, 4, 40, 400])
+def test_sketches_that_kept_another_number_of_shingles_are_compared_by_what_they_tell(
+    tmp_path: Path, made_with: int, keep: int
+) -> None:
+    """As when an index is filled out of one with other `keep_shingles`."""
+    words = [f"word {n}" for n in range(60)]
+    documents: dict[Any, set[str]] = {count: set(words[:count]) for count in (3, 30, 60)}
+    documents |= {-count: set(words[-count:]) for count in (3, 30)}
+    with (
+        simindex.open(tmp_path / "from", config=Config(keep_shingles=made_with)) as source,
+        simindex.open(tmp_path / "to", config=Config(keep_shingles=keep)) as index,
+    ):
+        source.insert_many(documents.items())
+        index.insert_many((key, stored.sketch) for key, stored in source.items())
+        assert not index.check().problems
+        for document in documents.values():
+            for match in index.query(document, 0.02, exact=keep > 0):
+                other = documents[match.key]
+                is_all = max(len(document), len(other)) < keep and (
+                    made_with >= keep or len(other) < made_with
+                )
+                assert match.exact == is_all
+                true = len(document & other) / len(document | other)
+                assert match.similarity == pytest.approx(true, abs=0 if is_all else 0.2)
+        for key, stored in source.items():
+            if keep <= made_with or len(documents[key]) < made_with:
+                assert index.query(stored.sketch, 0.02, exact=keep > 0)
+            elif keep:
+                with pytest.raises(ValueError, match="a sketch without kept shingles"):
+                    index.query(stored.sketch, 0.02, exact=True)
+
+
 def test_exact_takes_the_rows_of_sketches_that_were_brought_in_without_shingles(tmp_path: Path) -> None:
     config = Config(simhash=None, keep_shingles=1_000)
     rows = Sketcher(config).sketch(FOX).rows

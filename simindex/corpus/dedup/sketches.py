@@ -277,6 +277,7 @@ class SketchFiles:
                 self.kept(number) if self.has_kept else None,
                 sketcher.origin if is_own or not config.num_perm else None,
                 num_shingles=num_shingles,
+                keep=config.keep_shingles,
             )
 
     def ranks(self) -> Iterator[list[Any]]:
