@@ -60,7 +60,7 @@ def rank_of(keep: Keep) -> Callable[[Entry], Any] | None:
 def _field_of(entry: Entry, name: str) -> Any:
     """Return the value of a field, ``None`` where the row has none. A cell of CSV has no type: one that reads
     as a number is that number, and an empty one is ``None``."""
-    value = values_of(entry).get(name)
+    value: Any = values_of(entry).get(name)
     if not isinstance(entry.content, Cells):
         return value
     for number in (int, float):
