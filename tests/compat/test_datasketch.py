@@ -1,5 +1,6 @@
 """`simindex.compat.datasketch` beside datasketch: its hash values, its bytes, its answers, its methods."""
 
+import gc
 import os
 import pickle
 import random
@@ -345,6 +346,18 @@ def test_forked_child_reads_and_leaves_the_folder(tmp_path: Path, kept: bool) ->
     lsh.insert("b", MINHASHES["evening"])
     assert lsh.query(MINHASHES["evening"]) == ["b", "a"]
     lsh.close()
+
+
+def test_view_of_keys_shows_later_changes_and_holds_the_index() -> None:
+    lsh = MinHashLSH(0.5)
+    keys = lsh.keys
+    lsh.insert("a", MINHASHES["morning"])
+    assert ("a" in keys, "b" in keys, len(keys), list(keys)) == (True, False, 1, ["a"])
+    lsh.insert("b", MINHASHES["evening"])
+    lsh.remove("a")
+    del lsh
+    gc.collect()
+    assert keys - {"c"} == {"b"}
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

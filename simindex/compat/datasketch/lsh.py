@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Iterable, KeysView
+from collections.abc import Iterable, Iterator, KeysView
 from functools import cache, lru_cache
 from typing import Any, Self
 
@@ -213,11 +213,15 @@ class StoredSignatures:
         self.flush()
         return len(self._index)
 
+    def __iter__(self) -> Iterator[Key]:
+        self.flush()
+        return iter(self._index)
+
     @property
     def keys(self) -> KeysView[Key]:
-        """The stored keys, as a dict's; stores first what is gathered."""
-        self.flush()
-        return self._index.keys()
+        """A view of the keys, as a dict's, which shows later changes, too; to iterate over it or ask for its
+        length stores first what is gathered."""
+        return KeysView(self)
 
 
 _alive = weakref.WeakSet[StoredSignatures]()
