@@ -20,9 +20,10 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def lock(file: int | IO[str] | IO[bytes]) -> None:
-    """Lock an open file against every other opening of it. Raises BlockingIOError where one has it."""
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def lock(file: int | IO[str] | IO[bytes], *, shared: bool = False) -> None:
+    """Lock an open file against every other opening of it, or, `shared`, against those that lock it alone.
+    Raises BlockingIOError where one has a lock that excludes this one."""
+    fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 def unlock(file: int) -> None:

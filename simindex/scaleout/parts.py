@@ -2,26 +2,28 @@
 
 A part is a folder, or the backup of an index in a store, which each node fetches once to its own disk.
 Invariants: the answers are those of one index of the documents of all parts, in their order; what is fetched
-is proved as by `simindex.restore`, and lies in a folder that nobody else can write.
+is proved as by `simindex.restore`, and lies in a folder that nobody else can write. Each process that asks a
+copy has a shared lock on its data file, and older copies without one are deleted.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import xxhash
 
 from simindex.checks import local_path, require_int
 from simindex.config import require_equal
-from simindex.errors import IndexLockedError
 from simindex.index import Index
 from simindex.maintenance.backup_store import read_manifest
 from simindex.maintenance.object_store import MissingObjectError, open_store
@@ -31,6 +33,8 @@ from simindex.queries.matches import Answers, Match, Matches
 from simindex.queries.search import Method
 from simindex.remote import is_remote
 from simindex.scaleout.errors import ScaleOutError, naming_index
+from simindex.storage.folder import DATA_FILE
+from simindex.system import lock
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A folder of an index or the uri of a backup, or several."""
@@ -63,7 +67,11 @@ class Parts:
         """Give all parts, open to be read, for the length of the block; backups are fetched at the first
         call. Raises ConfigMismatchError where one has another configuration than the first."""
         if self._fetched is None:
-            self._fetched = [fetched(path, self._folder) if is_remote(path) else path for path in self._paths]
+            with ExitStack() as uses:
+                self._fetched = [
+                    fetched(path, uses, self._folder) if is_remote(path) else path for path in self._paths
+                ]
+                weakref.finalize(self, uses.pop_all().close)
         with ExitStack() as stack:
             indexes = list[Index]()
             for path in self._fetched:
@@ -73,15 +81,17 @@ class Parts:
             yield indexes
 
 
-def fetched(uri: str, folder: str | None = None) -> str:
-    """Return the folder of this node that has the newest backup at a uri; it is fetched where there is none.
+def fetched(uri: str, uses: ExitStack, folder: str | None = None) -> str:
+    """Return the folder on this node's disk with the newest backup at a uri, restored now unless it is there.
+    Copies of older backups of the uri are deleted, but for those whose `uses` are still open.
 
     Args:
-        folder: for what is fetched; ``None``: that for temporary files.
+        uses: until it is closed no process deletes the returned folder.
+        folder: in which copies lie; ``None``: the one for temporary files.
 
     Raises:
         MissingObjectError, CorruptIndexError, StoreError: as `simindex.restore`.
-        ScaleOutError: another user has made the folder.
+        ScaleOutError: the folder for copies is another user's, or others can write in it.
     """
     backup = read_manifest(open_store(uri))
     if backup is None:
@@ -91,13 +101,37 @@ def fetched(uri: str, folder: str | None = None) -> str:
     about = os.lstat(own)
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o022:
         raise ScaleOutError(f"{own}: expected a folder of this user alone, found another; take it away")
-    path = os.path.join(own, f"{xxhash.xxh3_64_hexdigest(os.fsencode(uri))}-{backup.made_at}.simindex")
-    while not os.path.isdir(path):
-        try:
-            restore(uri, path)
-        except IndexLockedError:  # another process of this node is at it
+    copies = os.path.join(own, xxhash.xxh3_64_hexdigest(os.fsencode(uri)))
+    os.makedirs(copies, exist_ok=True)
+    path = os.path.join(copies, f"{backup.made_at}.simindex")
+    with open(os.path.join(copies, "lock"), "ab") as turn:
+        while not _locked(turn):  # one process of this node at a time restores and deletes
             time.sleep(_LOOK_SECONDS)
+        if not os.path.isdir(path):
+            restore(uri, path)
+        used = uses.enter_context(open(os.path.join(path, DATA_FILE), "rb"))  # noqa: SIM115 - `uses` closes it
+        lock(used, shared=True)
+        for name in os.listdir(copies):
+            made_at, _, kind = name.partition(".")
+            if kind == "simindex" and int(made_at) < backup.made_at:
+                _delete_unused(os.path.join(copies, name))
     return path
+
+
+def _locked(file: IO[bytes]) -> bool:
+    try:
+        lock(file)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _delete_unused(path: str) -> None:
+    """Delete the copy of a backup, unless a process has a lock on its data file."""
+    with suppress(FileNotFoundError), open(os.path.join(path, DATA_FILE), "r+b") as data:
+        if not _locked(data):
+            return
+    shutil.rmtree(path, ignore_errors=True)  # one that was deleted in part has no data file
 
 
 # ---- one answer of several ----

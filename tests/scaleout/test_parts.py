@@ -4,9 +4,11 @@ import os
 import pickle
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pyarrow
@@ -16,6 +18,8 @@ from support.stages import rows_of
 import simindex
 from simindex import Config, ConfigMismatchError, CorruptIndexError, Index, MissingObjectError, scaleout
 from simindex.scaleout import Query, SeenBefore, merge_matches
+
+restore: Any = sys.modules["simindex.maintenance.restore"]
 
 CONFIG = Config(num_perm=64, seed=1, keep_shingles=64, containment=2)
 RANDOM = Random(3)
@@ -180,9 +184,62 @@ def test_callables_ask_folders_and_backups_as_one_index(folders: list[Path], tmp
     assert figures_in(query(TABLE)) == figures_in(Query(one, 0.4, 3)(TABLE))
     own = tmp_path / "f" / f"simindex-parts-{os.getuid()}"
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
-    (fetched,) = own.iterdir()  # once, by both
+    (fetched,) = own.glob("*/*.simindex")  # once, by both
     with simindex.open(fetched, "r") as copy:
         assert len(copy) == 100
+
+
+def test_older_copies_of_a_backup_go_when_none_asks_them(folders: list[Path], tmp_path: Path) -> None:
+    store = f"file://{tmp_path}/store"
+
+    def backed_up(key: str, text: str) -> None:
+        with simindex.open(folders[1]) as index:
+            index.insert(key, text)
+            index.backup(store)
+
+    def copies() -> list[str]:
+        return sorted(str(path) for path in (tmp_path / "f").rglob("*.simindex"))
+
+    def seen(asked: SeenBefore) -> list[bool]:
+        found: list[bool]
+        found = asked(pyarrow.table({"text": ["the first new text here", "the second one"]}))[1].to_pylist()
+        return found
+
+    backed_up("first", "the first new text here")
+    early = SeenBefore(store, folder=tmp_path / "f")
+    assert seen(early) == [True, False]
+    backed_up("second", "the second one")
+    late = SeenBefore(store, folder=tmp_path / "f")
+    assert seen(late) == [True, True]
+    (_, newer) = copies()
+    assert seen(early) == [True, False]  # a process asks the same copy to its end
+    del early
+    assert seen(pickle.loads(pickle.dumps(late))) == [True, True]
+    assert copies() == [newer]
+
+
+def test_a_backup_that_another_process_fetches_meanwhile_is_fetched_once(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = f"file://{tmp_path}/store"
+    with simindex.open(folders[1], "r") as index:
+        index.backup(store)
+    read_manifest, others = restore.read_manifest, list[Thread]()
+    found: list[pyarrow.Table] = []
+
+    def read_behind_another(objects: Any) -> Any:
+        if not others:
+            others.append(
+                Thread(target=lambda: found.append(SeenBefore(store, folder=tmp_path / "f")(TABLE)))
+            )
+            others[0].start()
+            others[0].join(1)  # it is as far as it can get
+        return read_manifest(objects)
+
+    monkeypatch.setattr(restore, "read_manifest", read_behind_another)
+    asked = SeenBefore(store, folder=tmp_path / "f")(TABLE)
+    others[0].join()
+    assert found == [asked]
 
 
 def test_a_part_that_is_missing_or_damaged_is_named(folders: list[Path], tmp_path: Path) -> None:
