@@ -347,7 +347,8 @@ class Writer:
     # ---- compaction ----
 
     def expect_another_file(self) -> None:
-        """Take note that another file may come into the place of this one; `take_over` says that it did."""
+        """Have the next change first read what is stored, for another file may take the place of this one;
+        `take_over` says that it did."""
         self._is_unsure = True
 
     def take_over(self, manifest: Manifest) -> None:
@@ -433,11 +434,11 @@ class _Block:
         self._task = _current_task()
 
     def begin(self) -> None:
-        """Add it to the blocks that this context is inside of."""
+        """Add this transaction to those that the current context is inside of."""
         _BLOCKS.set((*(block for block in _BLOCKS.get() if block.is_open), self))
 
     def end(self) -> None:
-        """End it, in every context that has inherited it, too."""
+        """Mark this transaction as ended, also in every context that has inherited it."""
         self.is_open = False
         # Contexts that have inherited it live on.
         self._task = None
@@ -445,21 +446,25 @@ class _Block:
 
     @property
     def is_on_this_thread(self) -> bool:
-        """Whether this thread will end it, so that waiting for the end here would last for ever."""
+        """Whether this thread has opened the transaction, so that a wait for its end here would last for
+        ever."""
         return self._thread == threading.get_ident()
 
     @property
     def is_own(self) -> bool:
-        """Whether this code is inside of it. What was opened outside of any task is the whole thread's."""
+        """Whether this code is inside of the transaction: on its thread, and in the task of asyncio that has
+        opened it. One that was opened outside of any task is the whole thread's."""
         return self.is_on_this_thread and (self._task is None or self._task is _current_task())
 
     def changes_here(self) -> PendingView | None:
-        """Return its changes as queries see them; ``None`` where this code is not inside of it."""
+        """Return the transaction's changes as queries see them; ``None`` where this code is not inside of
+        it."""
         return self.pending.view() if self.is_own else None
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this is another thread, with a context that was copied inside of the block."""
+        """Whether this code runs on another thread, with a context that was copied inside of the
+        transaction's block."""
         return not self.is_on_this_thread and any(block is self for block in _BLOCKS.get())
 
 
@@ -536,7 +541,7 @@ class Session:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether a change, which holds the lock, is a part of an open transaction."""
+        """Whether a transaction is open; the caller holds the lock, so it is the caller's own."""
         return self._open is not None
 
     def change(self, gather: Callable[[Writer, Pending, View], Result]) -> Result:
