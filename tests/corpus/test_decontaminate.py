@@ -267,3 +267,11 @@ def test_report_of_an_id_that_is_no_unicode_has_the_same_places(tmp_path: Path) 
         decontaminate([(1, f"News: {ITEM}!")], tmp_path / str(number), [(item, ITEM)], mode="report-only")
         reports.append(json.loads((tmp_path / str(number)).read_text()))
     assert reports[1]["items"] == [reports[0]["items"][0] | {"item": "\\udcff"}]
+
+
+@pytest.mark.parametrize(("containment", "found"), [(0, "none"), (4, "samples")])
+def test_index_without_all_shingles_is_refused(tmp_path: Path, containment: int, found: str) -> None:
+    with simindex.open(tmp_path / "items", config=Config(containment=containment)) as index:
+        expected = f"an index with all shingles, found one with {found}; build it with .*containment=1"
+        with pytest.raises(ValueError, match=expected):
+            decontaminate([(1, "some words")], None, index)

@@ -461,7 +461,7 @@ def test_file_of_others_is_not_replaced(tmp_path: Path) -> None:
         deduplicate(tmp_path / "a.jsonl", tmp_path / "a.jsonl", force=True)
     (tmp_path / "b.jsonl.dedup").mkdir()
     (tmp_path / "b.jsonl.dedup" / "mine").write_text("mine")
-    with pytest.raises(SimIndexError, match="expected a journal, found a folder"):
+    with pytest.raises(SimIndexError, match=r"expected a journal, found a folder with .*; move it away, or"):
         deduplicate(tmp_path / "a.jsonl", tmp_path / "b.jsonl", force=True)
     assert (tmp_path / "b.jsonl.dedup" / "mine").read_text() == "mine"
 

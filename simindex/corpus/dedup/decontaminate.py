@@ -305,7 +305,8 @@ class Decontamination(Job):
         super().__init__(sources, sink, replace(settings, against=against, config=config))
         if self._config.containment != 1:
             remedy = ("build it with ", Argument("containment", 1, of="Config"))
-            raise ArgumentValueError("against", "an index with all shingles", "one with samples", remedy)
+            found = "samples" if self._config.containment else "none"
+            raise ArgumentValueError("against", "an index with all shingles", f"one with {found}", remedy)
         self.can_resume = self.can_resume and (self._items is None or self._items.can_resume)
 
     def _described(self) -> dict[str, Any]:

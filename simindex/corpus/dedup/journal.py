@@ -83,7 +83,8 @@ class Journal:
             there = set(os.listdir(self.folder)) if os.path.isdir(self.folder) else set()
             if others := sorted(there - {JOURNAL + ".partial"}):
                 found_there = f"found a folder with {others!s:.100}"
-                raise JobError(f"{self.folder}: expected a journal, {found_there}") from None
+                remedy = "; move it away, or choose another output"
+                raise JobError(f"{self.folder}: expected a journal, {found_there}{remedy}") from None
         except JobError:
             if not force:
                 raise
