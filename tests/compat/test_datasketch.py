@@ -6,6 +6,7 @@ import pickle
 import random
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -376,6 +377,23 @@ def test_forked_child_finds_what_its_parent_has_gathered() -> None:
     lsh.insert("b", MINHASHES["evening"])
     assert lsh.query(MINHASHES["evening"]) == ["b", "a"]
     lsh.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_fork_stores_what_its_own_thread_has_gathered_and_nothing_of_another() -> None:
+    def fork() -> None:
+        if not (child := os.fork()):
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+
+    with MinHashLSH(0.5) as lsh, simindex.open(lsh.path, "r") as index:
+        lsh.insert("a", MINHASHES["morning"])
+        thread = threading.Thread(target=fork)
+        thread.start()
+        thread.join()
+        assert not len(index)
+        fork()
+        assert list(index) == ["a"]
 
 
 def test_indexes_merge_and_count_their_buckets() -> None:

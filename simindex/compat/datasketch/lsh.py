@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, KeysView
@@ -47,8 +48,8 @@ class StoredSignatures:
     """An index of signatures in a folder: opened to be read, and for writing at the first change. In a forked
     child it is opened anew.
 
-    Changes are gathered in `_added` and `_removed` while there are at most `_room` of them. They are stored
-    before a fork, for a child cannot write beside its parent.
+    Changes are gathered in `_added` and `_removed` while there are at most `_room` of them. Before a fork by
+    the thread that made them they are stored, for a child cannot write beside its parent.
     """
 
     def __init__(self, num_perm: int, path: str | os.PathLike[str] | None, room: int) -> None:
@@ -65,7 +66,7 @@ class StoredSignatures:
     def _open(self, create: bool) -> None:
         self._temporary = tempfile.mkdtemp(prefix="simindex-") if self._path is None else None
         self.path = os.path.join(self._temporary, "index") if self._temporary else self._path or ""
-        self._writes = False
+        self._writes, self._thread = False, threading.get_ident()
         try:
             index = open_index(self.path, "r", self._config)
         except FileNotFoundError:
@@ -180,6 +181,7 @@ class StoredSignatures:
         self._flush_beyond_room()
 
     def _flush_beyond_room(self) -> None:
+        self._thread = threading.get_ident()
         if len(self._added) + len(self._removed) <= self._room:
             return
         try:
@@ -234,7 +236,8 @@ def _flush_before_forks() -> None:
 
 def _flush_all() -> None:
     for signatures in list(_alive):
-        signatures.flush()
+        if signatures._thread == threading.get_ident():  # no other may change it, as a pool's that forks
+            signatures.flush()
 
 
 def _close(index: Index, temporary: str | None, process: int) -> None:
