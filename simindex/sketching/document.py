@@ -128,6 +128,8 @@ def _refuse_texts(strings: list[Any], shingles: Shingles) -> None:
 
 def _remedy(document: object) -> str | None:
     """Return advice, to end an error with, for some values that are no document; ``None`` for all others."""
+    if hasattr(document, "as_py"):  # what a column of Arrow gives, value by value
+        return "; hand over its text, as column.to_pylist()"
     library = frame_library(document)
     if library:
         return (

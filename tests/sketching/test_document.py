@@ -54,6 +54,7 @@ NO_DOCUMENTS: list[tuple[Any, str]] = [
     (of_module("pandas.core.series", "Series"), "of pandas, which is many documents: insert_many(zip("),
     (of_module("polars.series.series", "Series"), "of polars, which is many documents"),
     (pa.array(["a text"]), "found StringArray of pyarrow, which is many documents"),
+    (pa.array(["a text"])[0], "found StringScalar; hand over its text, as column.to_pylist()"),
     (pa.table({"text": ["a text"]}), "found Table of pyarrow, which is many documents"),
     (SKETCHER.sketch_many(["a text"]), "found SketchBatch, which is many documents: insert_many(zip("),
     ([PARAGRAPH, PARAGRAPH], "found a list of 2 texts of 207 characters on average; many texts go to"),
