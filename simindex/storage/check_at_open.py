@@ -76,10 +76,10 @@ _LONGEST_UNFINISHED = 1 << 16
 def open_proven(
     path: str, data: str, map_bytes: int, create: bool, permissions: int | None
 ) -> tuple[lmdb.Environment, bool, tuple[int, int]]:
-    """Open an index's data file as `open_lmdb` does, after a proof of the pages that opening touches, and
+    """Open the data file at `data` as `open_lmdb` does, after a proof of the pages that opening touches, and
     again where another file takes its place meanwhile. Returns (environment, whether one may write, (device,
     inode) of the file). Raises FileNotFoundError where there is none and `create` is false, CorruptIndexError
-    for damage."""
+    for damage; errors name `path`, the index's folder."""
     # Another file may take its place at any moment. What lies there before is kept open, so that no
     # other file gets its inode: LMDB has the file that is seen before and after. Another one is opened
     # anew.
@@ -106,8 +106,8 @@ def open_proven(
 
 def _is_whole(env: lmdb.Environment, path: str, file: int, data: str) -> bool:
     """Return True for a data file that is empty or as long as its pages in use need, False where another file
-    took its place. Raises CorruptIndexError where it was cut short: reading past its end would kill the
-    process."""
+    took its place. A shorter one is looked at for 50 ms, for a writer may lengthen it, and then walked
+    through. Raises CorruptIndexError where it was cut short: reading past its end would kill the process."""
     # A file may end before its last page where that page is free, taken and given back in one commit,
     # until the writer lengthens it: so it is looked at again, and at last walked through for pages in
     # use.
@@ -141,9 +141,10 @@ def prove_meta_pages(file: int, path: str) -> None:
 
 
 def prove_entrance(env: lmdb.Environment, file: int, path: str) -> None:
-    """Prove the pages that opening will touch, before LMDB follows a tree: all of "meta" and "segments", the
-    root of the records, and the branch pages of the others. Raises CorruptIndexError; proves no database
-    where nothing was ever committed, or they are another program's."""
+    """Prove the pages that opening will touch, before LMDB follows a tree: the numbers in the meta pages, all
+    pages of "meta" and "segments", the root of the records, and the branch pages of the other databases.
+    Raises CorruptIndexError for damage. A file to which nothing was ever committed, or one with another
+    program's databases, passes."""
     for _ in range(_ATTEMPTS):
         # While a state has readers, its pages are not used again.
         with env.begin() as txn:
@@ -201,7 +202,8 @@ def _damaged(path: str, finding: Finding) -> CorruptIndexError:
 
 def is_unfinished(path: str) -> bool:
     """Return whether the newest data file of an index is one whose making was cut off before its first commit
-    was durable; False for an empty one, or where there is none."""
+    was durable: it has 64 KiB at most, its meta pages are zeros or without a commit (one of them zeros), and
+    no second header lies beside it. False for an empty file, or where there is none."""
     # LMDB syncs its two meta pages with that commit: a power cut before may leave any part of them.
     data = data_file(path)
     if os.path.exists(os.path.join(path, HEADER_FILE)) or not os.path.exists(data):

@@ -167,7 +167,8 @@ class Environment:
 
     def find_pages(self, txn: lmdb.Transaction) -> PageMap:
         """Return where LMDB's map lies in memory, and the file behind it. Found at the first call, by the
-        address of a key that `txn` views, and kept in `pages`."""
+        address of a key that `txn`, a transaction of views, reads, and kept in `pages`. Raises
+        CorruptIndexError where that key is in no leaf page."""
         if self.pages is not None:
             return self.pages
         info = self.env.info()
@@ -181,8 +182,8 @@ class Environment:
         return found
 
     def prove_records(self, txn: lmdb.Transaction) -> None:
-        """Prove the branch pages of the records, before LMDB follows them for the first time, and note it in
-        `are_records_proven`. Raises CorruptIndexError."""
+        """Prove the branch pages of the records, at each call, and set `are_records_proven`: who finds it
+        False calls this before LMDB follows those pages. Raises CorruptIndexError for damage."""
         # Opening does not: of 6.8 million documents they are 344 of the 528 pages that it would
         # read. What comes later LMDB has made.
         pages = self.find_pages(txn)
@@ -195,7 +196,8 @@ class Environment:
 
     def bytes_in_place(self, data: str) -> int | None:
         """Return the length of the data file at the path `data`; ``None`` where that file or its lock file is
-        not the one that was opened, or is gone. Sets `looked_at`, and `missing` to which it is."""
+        not the one that was opened, or is gone. Sets `looked_at` to now and, where it returns ``None``,
+        `missing` to the name of that file."""
         self.looked_at = time.monotonic()
         self.missing = self.name
         try:
@@ -278,7 +280,8 @@ class ReadTransaction(Call):
 
     def get(self, database: str, key: bytes) -> memoryview | None:
         """Return a value, ``None`` where there is none; a view, valid within the block, or bytes, as the
-        transaction was begun. Raises CorruptIndexError where its page is not the one that belongs there."""
+        transaction was begun. Raises CorruptIndexError where the page of a view does not have the number of
+        its place; bytes are not checked."""
         environment = self.environment
         if not environment.are_records_proven and database == RECORDS:
             environment.prove_records(self._txn)
@@ -293,8 +296,9 @@ class ReadTransaction(Call):
         return found  # type: ignore[no-any-return] # a view, where the transaction is one of views
 
     def tree(self, database: str) -> tuple[int, int, int, int, int]:
-        """Return where the kernel finds a database: address of the map, number of its pages, bytes of a page;
-        page of the root, depth. Of equal states in one map generation they are equal."""
+        """Return (address of the map, pages up to the last one that the newest commit used, bytes of a page,
+        page number of the root, depth) of a database, by which the kernel searches it. Raises
+        CorruptIndexError where LMDB's record of it is damaged."""
         num_pages, tree = self._tree(database)
         return self._pages.base, num_pages, self._pages.page_bytes, tree.root, tree.depth
 
@@ -305,8 +309,8 @@ class ReadTransaction(Call):
         return self._pages.values(tree, first, count, num_pages)
 
     def _tree(self, database: str) -> tuple[int, DatabaseRecord]:
-        """Return the number of pages of the map, and LMDB's record of
-        a database. Raises CorruptIndexError."""
+        """Return the number of pages up to the last one that the newest commit used, and LMDB's record of a
+        database. Raises CorruptIndexError where that is damaged or missing."""
         tree = DatabaseRecord.of(bytes(self._txn.get(database.encode()) or b""))
         if tree is None:
             raise CorruptIndexError(
@@ -323,7 +327,8 @@ class ReadTransaction(Call):
                 yield int(found.addresses[0]), int(found.lengths[0])
 
     def mapped_file(self) -> MappedFile | None:
-        """Return the file behind the map; ``None`` where its path leads to another one, or to none."""
+        """Return the file behind the map; ``None`` where its path led to another one, or to none, when the
+        map was first looked for."""
         return self._pages.mapped
 
     def items(self, database: str, first: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
@@ -386,7 +391,7 @@ class ReadTransaction(Call):
 
     def let_go(self, database: str, keys: Iterable[bytes]) -> None:
         """Let the pages of these keys' large values leave the memory, without any change to them: they were
-        written, and will not be read soon."""
+        written, and will not be read soon. Does nothing where `mapped_file` is ``None``."""
         if mapped := self.mapped_file():
             for stretch in self._large_values(database, keys):
                 mapped.let_go(*stretch)

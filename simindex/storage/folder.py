@@ -171,9 +171,11 @@ def permissions_of_all(paths: Iterable[str]) -> int | None:
 
 def require_place(path: Path, mode: Mode, permissions: int | None = None) -> None:
     """Require at the path what a mode needs: an index for "r" and "r+" (else FileNotFoundError), nothing or
-    an empty folder for "x" (FileExistsError), either for "a"; anything else is a FormatError, an index that
-    has lost its data file a CorruptIndexError. "a" and "x" make a missing folder, with bits that suit
-    `permissions`."""
+    an empty folder for "x" (else FileExistsError), either for "a" (else FormatError, or CorruptIndexError
+    where the second header lies there without a data file). "a" and "x" make a missing folder, with bits
+    that suit `permissions`. In each mode a file in the place of the folder, and a link or the like among an
+    index's files, is a FormatError; an empty data file beside the second header is a CorruptIndexError, but
+    a FileExistsError for "x"."""
     require_word("mode", mode, get_args(Mode))
     if path.exists() and not path.is_dir():
         raise FormatError(f"{path}: expected a folder with an index, found a file")

@@ -338,9 +338,10 @@ class Limit:
         return None if self.max_bytes is None else self.max_bytes - _kept_for_removals(self.max_bytes)
 
     def map_bytes(self, data: str, num_open: int) -> int:
-        """Return how many bytes of address space to reserve for a data file: `max_bytes`, or else 1 TiB (64
-        GiB where `num_open`, how many others the process has open, is 32 or more), at least four times the
-        length of the file, at most a sixth of what the process may have."""
+        """Return how many bytes of address space to reserve for a data file: `max_bytes` as it is; without it
+        1 TiB (64 GiB where `num_open`, how many others the process has open, is 32 or more) or four times
+        the length of the file, if that is more, but at most 16 TiB and a sixth of what the process may
+        have."""
         if self.max_bytes is not None:
             return self.max_bytes
         most = max(_MAP_BYTES if num_open < _CROWD else _MAP_BYTES_IN_A_CROWD, _GROWTH * _length(data))

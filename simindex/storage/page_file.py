@@ -164,15 +164,14 @@ class PageFile:
 
     @property
     def num_known(self) -> int:
-        """Pages that the state of `meta` knows of; free ones at its end may not be in the file yet."""
-        # A number that no file comes to, for it is out of a page without a seal, counts as what the
-        # file holds.
+        """How many pages the state of `meta` knows of; free ones at its end may not be in the file yet. Equal
+        to `num_used` where that is more than twice what the file holds and 65,536, which is damage."""
         known = self.meta.last_page + 1
         return known if known <= 2 * self.num_pages + _MORE_PAGES else self.num_used
 
     @cached_property
     def num_used(self) -> int:
-        """Pages that the state of `meta` knows of, as far as the file holds them."""
+        """How many pages the state of `meta` knows of, at most as many as the file holds."""
         return min(self.meta.last_page + 1, self.num_pages)
 
     def value(self, offset: int, length: int) -> memoryview:

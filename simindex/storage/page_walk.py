@@ -199,7 +199,8 @@ def _last_freed(file: PageFile, meta: Meta) -> tuple[int, list[int]]:
 
 
 def _num_free(file: PageFile) -> int:
-    """Return how many pages the lists of the free list count together; 0 where its tree is damaged."""
+    """Return how many pages the lists of the free list count together; 0 where its tree is empty or
+    damaged."""
     nodes = _free_nodes(file, file.meta, slice(None)) if file.meta.free.depth else None
     if nodes is None:
         return 0
@@ -315,7 +316,7 @@ class Tree:
         return not self.findings
 
     def entries(self) -> Iterator[np.ndarray]:
-        """Yield what `entries_of` returns for the sound leaves, 1,024 at a time, in order of keys."""
+        """Yield the array that `entries_of` returns for each 1,024 sound leaf pages, in order of keys."""
         for first in range(0, len(self.leaves), _LEAVES_AT_ONCE):
             some = self.leaves[first : first + _LEAVES_AT_ONCE]
             nodes, _ = read_nodes(self.file, some, are_leaves=True, integer_keys=self.name == FREE)
@@ -478,9 +479,9 @@ def _next_level(tree: Tree, level: np.ndarray, usage: Usage) -> tuple[np.ndarray
 def _sound_leaves(
     tree: Tree, level: np.ndarray, usage: Usage, *, reads_values: bool
 ) -> tuple[np.ndarray, int]:
-    """Return the numbers of those leaf pages that are sound, and how many pages their large values take; what
-    is wrong is added to the findings. `reads_values`: pages of large values are looked at and counted in
-    `usage`, else only required to lie in the file."""
+    """Return the numbers of those leaf pages that are sound, and how many pages their large values take; adds
+    their entries to `num_entries`, and what is wrong to the findings. `reads_values`: pages of large values
+    are looked at and counted in `usage`, else only required to lie in the file, and 0 is returned."""
     level = _without(tree, level, ~usage.take(level["page"]), _NOT_ITS_OWN)
     kept, total = [level["page"][:0]], 0
     for at in range(0, len(level), _LEAVES_AT_ONCE):

@@ -88,7 +88,7 @@ class Registry:
 
     def _forget(self) -> None:
         """In the child: move the parent's environments to `inherited`, drop their pins without ending its
-        transactions, forget its calls, and let go of its writer's locks."""
+        transactions, forget its calls, and close its writers' lock files without unlocking them."""
         self.lock = threading.Lock()
         for environment in list(self.environments.values()):
             self.inherited.append((environment, not calls.of(environment)))

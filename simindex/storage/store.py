@@ -267,8 +267,8 @@ class Store:
         return self.environment()
 
     def known_by(self, key: bytes, value: bytes) -> None:
-        """Remember a key and value of the database "meta" that the index never changes: a file that is opened
-        later and has another value there is refused."""
+        """Remember a key and value of the database "meta" that the index never changes: where the handle goes
+        on to a newer file with another value there, that call raises FormatError."""
         self._header = key, value
 
     def _require_same(self, environment: Environment) -> None:

@@ -106,7 +106,7 @@ def _plain(value: Any) -> Any:
 
 
 def excerpt(text: str, length: int) -> str:
-    """Return at most `length` characters from the beginning of a text, white space as single spaces, and what
-    a terminal might act upon as U+FFFD."""
+    """Return at most `length` of the first 4 * `length` characters of a text, white space as single spaces,
+    and what a terminal might act upon as U+FFFD."""
     line = " ".join(text[: 4 * length].split())[:length]
     return "".join(c if c.isprintable() else "\ufffd" for c in line)

@@ -43,8 +43,9 @@ class Sample:
 
 
 def read_sample(documents: Any, progress: Callable[[int], object] | None) -> Sample:
-    """Return the first 100,000 texts of what a caller gave, or fewer where they have 500 million characters;
-    a note says whether there were more. `progress` is called with the number of texts so far.
+    """Return the first 100,000 texts of what a caller gave, or fewer, but 100 at least, where more would have
+    over 500 million characters; a note says so where some were left out. `progress` is called after each
+    text with the number so far.
 
     Raises:
         TypeError: a document is no text, but ready shingles.
