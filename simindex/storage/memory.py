@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simindex.storage.folder import WRITER_LOCK_FILE
+from simindex.storage.lmdb_file import kept_open
 from simindex.system import lock
 
 MEMORY = ":memory:"
@@ -33,7 +34,10 @@ def memory_folder(owner: object) -> tuple[str, Callable[[], object]]:
     with contextlib.suppress(OSError):
         _remove_left(Path(parent))
     folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-    return folder, removed_with(owner, folder)
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # a file system without locks: there none is found left, either
+        lock(held)
+    return folder, weakref.finalize(owner, _remove, folder, os.getpid(), held)
 
 
 def removed_with(owner: object, folder: str) -> Callable[[], object]:
@@ -51,14 +55,19 @@ def _has_room(folder: str) -> bool:
 
 
 def _remove_left(parent: Path) -> None:
-    """Remove the folders of indexes in memory under `parent` whose writer was killed: their lock is free.
-    Those of other users, which cannot be opened, stay."""
-    for held in parent.glob(f"{_PREFIX}*/{WRITER_LOCK_FILE}"):
-        with contextlib.suppress(OSError), open(held, "rb") as file:
-            lock(file)
-            shutil.rmtree(held.parent, ignore_errors=True)
+    """Remove the folders of indexes in memory under `parent` whose process was killed: no descriptor has them
+    locked. Those of other users, which cannot be opened, stay, and those without a writer's lock file."""
+    # Locked by `memory_folder` before that file is made: the lock of the file itself is taken only
+    # after it was made, and another process could remove the folder between the two.
+    for found in parent.glob(f"{_PREFIX}*/{WRITER_LOCK_FILE}"):
+        with contextlib.suppress(OSError), kept_open(str(found.parent)) as folder:
+            if folder is not None:
+                lock(folder)
+                shutil.rmtree(found.parent, ignore_errors=True)
 
 
-def _remove(folder: str, process: int) -> None:
+def _remove(folder: str, process: int, held: int | None = None) -> None:
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
+    if held is not None:
+        os.close(held)

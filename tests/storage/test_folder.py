@@ -31,6 +31,7 @@ from simindex.storage.folder import (
     WriterLock,
     require_place,
 )
+from simindex.storage.memory import memory_folder
 
 
 def test_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -265,3 +266,15 @@ def test_writer_lock_is_free_after_its_release_even_while_a_forked_child_lives(t
     with child_that(lambda: None):
         lock.release()
         WriterLock(str(tmp_path)).release()
+
+
+def test_index_in_memory_is_not_taken_for_that_of_a_killed_process_before_its_writer_has_the_lock() -> None:
+    class Owner: ...
+
+    owner = Owner()
+    folder, remove = memory_folder(owner)
+    (Path(folder) / "writer.lock").touch()  # made, and not locked yet
+    with simindex.open(":memory:"):
+        assert Path(folder).exists()
+    remove()
+    assert not Path(folder).exists()
