@@ -41,7 +41,7 @@ def edges_of_runs(
 
 
 def indices_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return begin..begin+size-1 of each, one after the other."""
+    """Return the indices begin..begin+size-1 of each range, one range after the other; a size may be 0."""
     ends = np.cumsum(sizes)
     return np.repeat(begins - (ends - sizes), sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
 
@@ -49,9 +49,9 @@ def indices_within(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def verified(
     source: Tables, plan: PairPlan, bands: int, edges: Iterator[np.ndarray], pairs: int = PAIRS
 ) -> Iterator[np.ndarray]:
-    """Yield the pairs that agree in enough rows, PAIR_ROW, the lower number as `a`, each once, of ascending
-    edges that may come several times; their distance is filled in, and cuts nothing. `bands`: the columns
-    that are band words; `pairs`: how many are compared in one go."""
+    """Yield, of ascending edges that may come several times, the pairs that agree in enough rows, each once
+    and in the order of the edges: PAIR_ROW, the lower number as `a`. The distance is filled in, and leaves
+    out no pair. `bands`: how many columns are band words; `pairs`: how many are compared in one go, about."""
     waiting, count = [np.empty(0, dtype=np.uint64)], 0
     newest = None
     for some in edges:

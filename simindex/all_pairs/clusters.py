@@ -100,9 +100,9 @@ class Clusters(SnapshotIterator[list[Key]]):
 def group(
     count: int, linkage: Linkage, edges: Iterator[tuple[np.ndarray, bool]], memory_bytes: int
 ) -> Forest:
-    """Return the components or stars that edges make of the numbers below a count, those that are in no edge
-    by themselves; with the edges comes whether their ends are copies, which come before other pairs. What
-    does not fit into memory_bytes lies on the disk meanwhile."""
+    """Use up the edges, and return the components or stars that they make of the numbers 0..count-1; a number
+    in no edge is a group by itself. `edges`: (some edges, whether they join copies), those of copies first.
+    Edges that do not fit into memory_bytes lie in a temporary file meanwhile."""
     forest = Forest(count)
     with SortedEdges(memory_bytes) as waiting:
         for some, are_copies in edges:
@@ -155,9 +155,9 @@ class Cluster(Results[Key]):
 
 
 def cluster_of(view: View, key: Key, query: Query, limit: int | None) -> Cluster:
-    """Return the keys of the documents that are reached from one by way of matches, itself among them, oldest
-    first; `limit`: of those that are fewest steps away. `truncated` where there are more, or a query met a
-    bound. Raises KeyError for a key that is not stored."""
+    """Return the keys of the documents that are reached from that of `key` by way of matches, itself among
+    them, oldest first; `limit`: at most so many, those fewest steps away. `truncated` where there are more,
+    or a query met a bound. Raises KeyError for a key that is not stored."""
     doc_id, record = view.find_stored(key)
     members = {doc_id: record.key}
     asked = _Asked(view, query)

@@ -74,7 +74,7 @@ class Forest:
         return _kernel.assign_stars(self._links, np.ascontiguousarray(edges, dtype=np.uint64))
 
     def roots(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the first number of the group of each."""
+        """Return, for each of the numbers, the first number of its group: uint32."""
         found = numbers
         while True:
             above: np.ndarray = self._links[found]
@@ -161,7 +161,8 @@ class SortedEdges:
         return run
 
     def ascending(self) -> Iterator[np.ndarray]:
-        """Yield all edges, some at a time; an edge comes as often as it was added. To be called once."""
+        """Yield all edges in ascending order, in arrays of the dtype given, maybe one empty array; an edge
+        comes as often as it was added. Empties the memory: to be called once."""
         last = self._sorted_held()
         num_runs = len(self._ends) - 1
         if not num_runs:
@@ -174,7 +175,8 @@ class SortedEdges:
             yield rows
 
     def _run(self, first: int, end: int, size: int) -> Iterator[Piece]:
-        """Yield the edges of a run in the file, and their rows, so many at a time."""
+        """Read the rows first..end-1 of the file, `size` at a time, and yield (their edges, the rows as
+        added). Raises DiskError where that fails or the file is too short."""
         assert self._file is not None
         for at in range(first, end, size):
             count = min(size, end - at)

@@ -121,7 +121,8 @@ def pairs_of(
     where: Filter | None = None,
 ) -> Pairs:
     """Return the pairs of the newest commit, in a handle of their own, which pins it; none is looked for yet.
-    `where` is applied at once, to all records. Raises as `require_comparable`."""
+    `where` is applied at once, to all records. Raises ArgumentValueError where MinHash rows are to be
+    compared and all documents are bare fingerprints."""
     hashes = None if texts is None else _TextHashes(texts, scheme.config, memory_bytes)
     own = PinnedTables(store.environment().folder, scheme=scheme)
     try:
@@ -193,7 +194,7 @@ class Pairs(SnapshotIterator[Pair]):
         return Bounded.of(self._cursors)
 
     def bucket_sizes(self) -> Counter[int]:
-        """Return size -> buckets: how many sketches share a prefix, over all tables that are walked.
+        """Return size -> number of buckets of so many sketches, 1 included, over all tables that are walked.
 
         Copies of one sketch count once. Reads the tables, and no sketch; asked before the iteration is at
         its end.
@@ -384,7 +385,8 @@ class Pairs(SnapshotIterator[Pair]):
             yield pairs(leaders, self.ranks.doc_ids(ranks).tolist(), live)
 
     def _reaching(self, rows: np.ndarray) -> np.ndarray:
-        """Return the pairs, PAIR_ROW, that may be similar enough without what is common, or may be equal."""
+        """Return the pairs, PAIR_ROW, that may be similar enough without what is common, or may be equal; all
+        of them unless `ignore_common` is by kept shingles."""
         if self._own is None:
             return rows
         a, b = self.ranks.doc_ids(rows["a"]), self.ranks.doc_ids(rows["b"])
@@ -486,7 +488,7 @@ class Pairs(SnapshotIterator[Pair]):
     def _pair(self, view: View, found: _Found) -> _Candidate | None:
         """Return (the pair, lower doc id first; `found`; False where kept shingles were read and differ, or
         one document alone has any); ``None`` where one was removed, or where kept shingles are compared and
-        the similarity is too low, unless it is a stored copy."""
+        the similarity is too low, unless the sketches are equal (`found.copy`)."""
         first, second = sorted((found.a, found.b))
         a, b = self._document(view, first), self._document(view, second)
         if a is None or b is None:
@@ -510,8 +512,8 @@ class Pairs(SnapshotIterator[Pair]):
         return Pair(a.key, b.key, similarity, bits, is_exact, error, left_out), found, is_equal
 
     def _checked(self, candidates: list[_Candidate]) -> Iterator[NumberedPair]:
-        """Yield the pairs that are similar enough by their texts, if there are any. A sketch whose document
-        turns out to be no copy comes again, with all it is similar to."""
+        """Yield the pairs that are similar enough by their texts; without texts, all. A pair of equal
+        sketches whose documents differ is left out: its later sketch is walked with the tables again."""
         for pair, found, is_equal in candidates:
             if self._texts is not None:
                 hashes, left_out = (self._texts(pair.a), self._texts(pair.b)), pair.common_left_out

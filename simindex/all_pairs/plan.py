@@ -162,8 +162,8 @@ def _by_fingerprints(scheme: Scheme, max_distance: int) -> PairPlan:
 
 
 def bounds_of(index: int, count: int, bits: int) -> tuple[int, int]:
-    """Return the first key and the exclusive end of a range: the `index`-th of `count`, cut where prefixes
-    change.
+    """Return the first key and the exclusive end (2^64 of the last) of the `index`-th of `count` ranges, cut
+    where prefixes of `bits` bits change; both are equal where there are too few prefixes for this range.
 
     >>> [hex(key) for key in bounds_of(1, 3, 8)]
     ['0x5500000000000000', '0xaa00000000000000']
@@ -192,5 +192,5 @@ class WalkPlan:
         return range(len(self.plan.bits))
 
     def bounds(self, table: int, index: int) -> tuple[int, int]:
-        """Return the first key and the exclusive end of a range of a table."""
+        """Return the first key and the exclusive end of the `index`-th range of a table; see `bounds_of`."""
         return bounds_of(index, self.count, self.plan.bits[table])

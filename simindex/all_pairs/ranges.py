@@ -215,8 +215,8 @@ def compared_tables(
 
 
 def _put_off(plan: PairPlan, table: int, firsts: Sketches) -> np.ndarray:
-    """Return runs of which nothing was compared as rows of LONG_RUN, sorted by prefix, which is that of a
-    document of each run."""
+    """Return runs of which nothing was compared as rows of LONG_RUN, sorted by prefix, all their ranks
+    ABSENT. `firsts`: the sketch of one document of each run."""
     rows = np.full(len(firsts.numbers), ABSENT, dtype=LONG_RUN)
     keys = firsts.words[:, table] if plan.method == "minhash" else firsts.fingerprints
     rows["prefix"] = np.sort(keys & plan.masks[table])
@@ -267,7 +267,7 @@ def compare_crowded(
     One index has equal sketches as copies of the oldest: it alone is in runs, and stands for its copies.
 
     Args:
-        numbers: of the documents, ascending: whole runs.
+        numbers: of the documents, ascending, one at least: whole runs.
         ages: of every number, its rank by age, 0 the oldest.
     """
     plan, bands = walk.plan, walk.scheme.tables.bands

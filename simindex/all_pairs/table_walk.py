@@ -231,7 +231,8 @@ class EqualSketches(_Walk):
         self._used = np.zeros(_SLOTS // 2, dtype=np.uint32)
 
     def step(self) -> np.ndarray | None:
-        """Return the next pairs, PAIR_ROW by numbers, the first sketch as `a`; ``None`` at the end."""
+        """Return the next pairs, PAIR_ROW by numbers, the first sketch as `a`, maybe none yet; ``None`` at
+        the end."""
         at_hand = self._at_hand
         if int(self._cursor["next"][0]) == len(self._keys):
             at_hand = self._next_entries()

@@ -356,7 +356,7 @@ class PinnedTables:
         return sources, sum(ends)
 
     def sketches(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (words, fingerprints) that are stored under some ranks."""
+        """Return (words, shape (n, bands), fingerprints) that are stored under some ranks, in their order."""
         doc_ids = self.ranks.doc_ids(ranks)
         return self.read(lambda view: view.directory.read_sketches(doc_ids))
 

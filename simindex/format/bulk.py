@@ -48,8 +48,9 @@ class Records:
 
 def decode_records(doc_ids: np.ndarray, values: list[bytes], keep_shingles: int) -> Records:
     """Decode the records of documents `doc_ids`, uint64, a value each; nothing is raised for damage. A record
-    is left out, and `errors` has (its index in `values`, error), where its seal or a field is wrong, its key
-    is packed otherwise than by `pack_keys`, or it has more than `keep_shingles` kept hashes."""
+    is left out, and `errors` has (its index in `values`, error), in no order, where its seal or a field is
+    wrong, its key is packed otherwise than by `pack_keys`, or it has more kept hashes than `keep_shingles`.
+    """
     errors: list[tuple[int, CorruptIndexError]] = []
     decoded: list[tuple[int, StoredRecord]] = []
     for index, (doc_id, value) in enumerate(zip(doc_ids.tolist(), values, strict=True)):

@@ -36,8 +36,8 @@ def table_key(value: int) -> bytes:
 
 
 def shingle_keys(hashes: np.ndarray) -> np.ndarray:
-    """Return the keys of sampled hashes in the shingle table, without doc ids: uint64, of uint64. A hash has
-    zeros for its low 26 bits; a key has them, too, and the doc id is added there.
+    """Return the keys of sampled hashes in the shingle table, without doc ids: uint64, of uint64. The low 26
+    bits of each hash must be zero; those of its key are, too, and the caller puts the doc id there.
 
     Sampled hashes have zeros in front. Turned round (the top six bits go behind the others) they are spread
     evenly over all keys, as filters and fences take them to be.
@@ -81,8 +81,9 @@ def chunk_seeds(keys: np.ndarray) -> np.ndarray:
 
 
 def encode_chunk(key: bytes, keys: np.ndarray, doc_ids: np.ndarray | None = None) -> bytes:
-    """Return a chunk of a sorted table, in pages: in each keys <u8, doc ids <u4, one seal <u8. `doc_ids`:
-    ``None`` for the shingle table alone, whose entries have none of their own."""
+    """Return a chunk of a sorted table, in pages: in each keys <u8, doc ids <u4, one seal <u8; the last page
+    is filled up with zeros. `doc_ids`: ``None`` for the shingle table alone, whose keys contain them. `key`
+    is the chunk's database key, which seeds the seals."""
     shape = page_shape(SHINGLE_WIDTHS if doc_ids is None else ENTRY_WIDTHS)
     return _kernel.fill_pages(keys, None, doc_ids, 1, *shape, chunk_seed(key))
 
@@ -91,7 +92,7 @@ def encode_sketch_chunk(
     key: bytes, words: np.ndarray, fingerprints: np.ndarray, doc_ids: np.ndarray
 ) -> bytes:
     """Return a chunk of the sketch column, in pages: in each words <u8, fingerprints <u8, doc ids <u4, one
-    seal <u8. words: shape (n, bands)."""
+    seal <u8; the last page is filled up with zeros. words: shape (n, bands)."""
     bands = words.shape[1]
     shape = page_shape((KEY_BYTES * bands, FINGERPRINT_BYTES, DOC_ID_BYTES))
     return _kernel.fill_pages(words, fingerprints, doc_ids, bands, *shape, chunk_seed(key))

@@ -14,7 +14,7 @@ from simindex import _kernel
 
 
 def _words(*names: str) -> np.dtype[np.void]:
-    """Return the dtype of a struct of fields of 64 bits."""
+    """Return the dtype of a struct of unsigned 64-bit fields with these names, in order."""
     return np.dtype([(name, np.uint64) for name in names])
 
 

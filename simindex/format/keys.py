@@ -49,8 +49,8 @@ def pack_keys(keys: list[Any]) -> tuple[Packed, np.ndarray]:
 
 
 def decode_keys(count: int, encoded: bytes) -> list[Key]:
-    """Return the keys, `count` of them, whose stored forms lie one behind the other in `encoded`. Raises
-    CorruptIndexError where it is not so many values of msgpack."""
+    """Return the keys, `count` of them, whose stored forms lie one behind the other in `encoded`; their
+    types are not checked. Raises CorruptIndexError where it is not exactly so many values of msgpack."""
     keys: list[Key] = unpack(b"\xdd" + count.to_bytes(4, "big") + encoded)
     return keys
 

@@ -49,8 +49,8 @@ NO_FILTER = FilterShape(0, 0, 0)
 
 
 def filter_lines(size: int) -> int:
-    """Return the lines, of 512 bits, of a filter whose size the manifest gives in a byte: 0 for none, else
-    a number of four significant bits.
+    """Return the lines, of 512 bits, of a filter whose size the manifest gives in a byte, 0 for no filter:
+    8 + size % 8, times 2 to the power of size // 8, over 16, rounded down.
 
     >>> [filter_lines(size) for size in (0, 8, 16, 23, 24, 25)]
     [0, 1, 2, 3, 4, 4]
@@ -69,8 +69,8 @@ def filter_size(entries: int, bits: int = _FILTER_BITS_AN_ENTRY) -> int:
 
 
 def bitmap_bits(entries: int) -> int:
-    """Return how many leading bits of keys a bitmap for `entries` entries (1 or more) tells apart: 6 at
-    least, and so many that it has 8 to 16 bits, one for each prefix of that length, for each entry."""
+    """Return how many leading bits of keys a bitmap for `entries` entries (1 or more) tells apart: 6, or the
+    least number above of which there are 8 prefixes or more for each entry. A bitmap has a bit a prefix."""
     return max(_kernel.MIN_BITMAP_BITS, (8 * entries - 1).bit_length())
 
 
@@ -139,7 +139,8 @@ class Column(NamedTuple):
         return -(-count // self.block)
 
     def chunk_bytes(self, count: int) -> int:
-        """Return the bytes of a chunk of `count` entries, seals included; 0 for none."""
+        """Return the bytes of a chunk of `count` entries as stored: whole pages, without the head that LMDB
+        puts before the first one, or words and their seals; 0 for no entries."""
         if self.page_bytes:
             return max(self.page_bytes * self.blocks(count) - _kernel.PAGE_HEAD, 0)
         return sum(self.widths) * count + SEAL_BYTES * self.blocks(count)
@@ -316,7 +317,7 @@ class Geometry:
 
     @property
     def max_span(self) -> int:
-        """The most doc ids that a segment may span, from its first document to its last."""
+        """The most doc ids that a segment may span: 2^32 - 1, or 2^26 with a shingle table."""
         return MAX_SPAN_WITH_SHINGLES if self.has_shingles else MAX_SPAN
 
     @cached_property

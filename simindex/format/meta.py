@@ -294,7 +294,8 @@ def turn_of(key: bytes) -> int:
 
 
 def turn_end(turn: int, value: bytes | memoryview) -> int:
-    """Return the turn of the next note: a note takes one turn, and one more for each 4 KiB of its value."""
+    """Return the turn of the next note: a note takes one turn, and one more for each full 4 KiB of its
+    value."""
     return turn + 1 + len(value) // _TURN_BYTES
 
 

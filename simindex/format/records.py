@@ -91,8 +91,8 @@ _UINT64 = b"\xcf"
 
 
 def encode_touched(doc_id: int, value: bytes | memoryview, seen_at: int) -> bytes:
-    """Return a stored record, sealed anew, with `seen_at` for the time of its last touch. Raises
-    CorruptIndexError where the given one is damaged."""
+    """Return a stored record, sealed anew, with `seen_at` for the time of its last touch, which must be later
+    than its insert. Raises CorruptIndexError where the given record is damaged."""
     content = _content(doc_id, value)
     record = _record(doc_id, content)
     fields = record.inserted_at, record.halves, record.leader, record.kept
@@ -123,7 +123,8 @@ def encode_records(
     kept: Packed | None = None,
     seen_at: np.ndarray = _NONE,
 ) -> Pairs:
-    """Return the database keys and the sealed records of documents, as `encode_rest` has the fields.
+    """Return the database keys and the sealed records of documents, in their order; an optional field of a
+    record is stored where `encode_rest` stores it.
 
     Args:
         doc_ids: uint64 as all doc ids here, ascending.
@@ -147,9 +148,9 @@ FoundRecord = tuple[StoredRecord, int, int, int]
 
 
 def decode_found(found: bytes | FoundRecord) -> FoundRecord:
-    """Return (record, query, agreeing rows, distance) of a found document; one that is decoded already as it
-    is. Bytes are what the kernel's `find_records` copied, its seal checked there. Raises CorruptIndexError
-    where they hold no record."""
+    """Return (record, number of the query in its batch, agreeing rows, distance) of a found document; a tuple
+    is returned as it is. Bytes are what the kernel's `find_records` copied after it checked the seal. Raises
+    CorruptIndexError where they hold no record."""
     if not isinstance(found, bytes):
         return found
     query, agree, distance, doc_id = _FOUND.unpack_from(found)
@@ -335,7 +336,8 @@ def pack_all_kept(kept: Iterable[np.ndarray | None]) -> Packed:
 
 
 def encode_kept(hashes: np.ndarray) -> bytes:
-    """Return kept shingle hashes, ascending, below 2**38, as docs/format.md says (Elias 1974, Fano 1971)."""
+    """Return kept shingle hashes packed as docs/format.md says (Elias 1974, Fano 1971). Raises ValueError
+    unless they ascend and are below 2**38."""
     return _kernel.pack_kept(hashes)
 
 
