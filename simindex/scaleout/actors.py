@@ -45,8 +45,8 @@ def answer_at(place: str, reference: Any) -> Any:
 
 
 def end_actor(actor: Any) -> None:
-    """Call the `close` of an actor, wait for it for half a minute at most, and kill the actor; one that is
-    dead or does not answer is killed without."""
+    """Call an actor's `close`, wait for its answer, half a minute at most, and kill the actor, even where it
+    was dead or has not answered. Another error of `close` is raised, and the actor not killed."""
     ray = ray_module()
     with suppress(ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
         answer(actor.close.options(max_task_retries=0).remote(), _STOP_SECONDS)  # done once, or not at all

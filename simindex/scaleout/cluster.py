@@ -109,11 +109,12 @@ class Tasks:
 
     @property
     def parallel(self) -> int:
-        """For how many processes the jobs are cut."""
+        """For how many processes the jobs are cut, as given; `run` itself uses the calling process alone."""
         return self._parallel
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
-        """Yield ``function(common, job)`` of each job, in order; a few jobs may be taken ahead."""
+        """Yield ``function(common, job)`` of each job, in order, computed in this process when it is asked
+        for; what it raises is raised."""
         return (function(common, job) for job in jobs)
 
 
@@ -144,7 +145,8 @@ class RayTasks(Tasks):
         return int(self._ray.available_resources().get("CPU", 0))
 
     def _require_free(self) -> None:
-        """Wait for a free core, four seconds at most. Raises ScaleOutError where others hold all of them."""
+        """Wait for a free core, four seconds at most. Raises ScaleOutError where others hold all of them; a
+        cluster without any core passes."""
         until = time.monotonic() + _FREE_SECONDS
         while not self._free() and (cores := self._cores()):
             if time.monotonic() > until:
@@ -159,11 +161,12 @@ class RayTasks(Tasks):
         return sum(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
 
     def run(self, function: Callable[[Any, Any], _T], common: object, jobs: Iterable[Any]) -> Iterator[_T]:
-        """Yield what a function returns for each job, in order, computed by tasks on any nodes; what dies is
-        done again.
+        """Yield what a function returns for each job, in order, computed by tasks on any nodes. Two jobs for
+        each free core are sent ahead; a job whose process or node dies is sent again, and what the function
+        raises is raised.
 
         Raises:
-            ScaleOutError: no node has a core, or others hold all of them.
+            ScaleOutError: for two minutes no node has a core, or at the begin others hold all of them.
         """
         options = {"num_cpus": 1, "max_retries": -1, "scheduling_strategy": "SPREAD"}
         task = self._ray.remote(**options)(_in_folder)

@@ -149,8 +149,8 @@ class _StagedJob(Job):
         return cut_into_parts(stages, self._part_bytes, tasks)
 
     def _decide(self, stages: Stages, tasks: Tasks) -> None:
-        """Have tasks sketch all parts and compare all ranges, and write into the folder `decided` which rows
-        go."""
+        """Have tasks sketch the parts and compare the ranges that are not done yet, call `on_step` after
+        each, and write into the folder `stages.decided` which rows go."""
         total = len(stages.parts)
         for done, _ in enumerate(tasks.run(sketch_part, stages, range(total)), 1):
             self._step("parts", done, total)
@@ -168,8 +168,8 @@ class _StagedJob(Job):
 
     @contextmanager
     def _decisions(self, folder: str) -> Iterator[Iterator[DecidedRows]]:  # noqa: ARG002
-        """Give the rows that are not done yet, with what was decided, for the length of the block; then set
-        `state.emptied` and the tally."""
+        """For the length of the block give an iterator of the input's rows from number `state.read` on, with
+        their verdicts; behind the block set `state.emptied` and the tally. `folder` is not used."""
         assert isinstance(self._entries, PathEntries)
         by_lines, stages = self.copies_lines, self._stages
         verdicts = verdicts_on(stages, range(len(stages.parts)))
@@ -187,8 +187,9 @@ class _StagedJob(Job):
     def _write_parts(
         self, stages: Stages, tasks: Tasks, files: tuple[Output, Output, Output], journal: Journal | None
     ) -> None:
-        """Have tasks write the parts that are not written yet, join their lines of the report, move the
-        output to its temporary path, and count. InputError: the input has changed."""
+        """Have tasks write the lines that stay of the parts that are not written yet, append each part's
+        lines to the report, add its counts to `state`, and move the output to its temporary path. `files`:
+        the output, the report, and a third that is not used. InputError: the input has changed."""
         output, report, _ = files
         assert journal is not None
         assert isinstance(output, LinesOutput)

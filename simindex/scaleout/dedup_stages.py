@@ -124,8 +124,8 @@ def _verdict_file(folder: str, number: int) -> str:
 
 
 def verdicts_on(stages: Stages, parts: Sequence[int]) -> VerdictReader:
-    """Return a reader of the verdicts on the rows of consecutive parts, those that stay but are bounded among
-    them."""
+    """Return a reader of the verdicts on the rows of consecutive parts: one on each row that goes, and
+    ``None`` on a row that stays though it was not compared with all candidates."""
     counts = counts_of(stages)
     rows, removed = counts["rows"], counts["removed"]
     first, count = int(rows[: parts[0]].sum()) if parts else 0, int(rows[parts].sum())
@@ -196,8 +196,9 @@ def write_part(stages: Stages, number: int) -> None:
 
 
 def _kept(source: FileIO, at: int, begins: np.ndarray, ends: np.ndarray) -> bytes:
-    """Return those of the `_COPIED` bytes from `at` on that lie in one of the ranges `begins` to `ends`,
-    exclusive, with a line end where the file's last line has none. InputError: the file is shorter."""
+    """Read `_COPIED` bytes of a file from offset `at` on, at most up to the last of `ends`, and return those
+    in one of the ranges `begins` to `ends` (ascending offsets in the file, ends exclusive). Where the file's
+    last line has no line end one is added. InputError: the file is shorter."""
     end = min(at + _COPIED, int(ends[-1]))
     content = os.pread(source.fileno(), end - at, at)
     if at + len(content) == end - 1 == os.fstat(source.fileno()).st_size:
@@ -213,8 +214,8 @@ def _kept(source: FileIO, at: int, begins: np.ndarray, ends: np.ndarray) -> byte
 def _report_lines(
     stages: Stages, first: int, gone: list[tuple[int, Verdict]], files: SketchFiles
 ) -> list[bytes]:
-    """Return the lines of JSON on rows that go, each given by its index in the part and its verdict; `first`:
-    the number of the part's first row."""
+    """Return a line of JSON for each row of a part that goes, in the order of `gone`: (index of the row in
+    the part, its verdict). `first`: the number of the part's first row in the whole input."""
     orjson = optional_module("orjson", "the report of removed rows")
     origins = files.origins(np.array([index for index, _ in gone], dtype=np.uint32), stages.paths)
     fields = stages.source_fields

@@ -54,7 +54,8 @@ def parts_of(inputs: Inputs, most: int, tasks: Tasks) -> tuple[list[InputPart], 
 
 
 def size_for(inputs: Inputs, most: int, parallel: int) -> int:
-    """Return how large parts are for so many who work, in bytes: `most`, or less where that gives too few."""
+    """Return the bytes of a part: `most`, or fewer, down to 4 MiB, for four parts to each of `parallel`
+    processes. Only inputs of plain lines count."""
     plain = sum(os.path.getsize(path) for path in inputs.paths if inputs.has_plain_lines(path))
     return min(most, max(_LEAST_BYTES, -(-plain // (_OF_EACH * parallel))))
 

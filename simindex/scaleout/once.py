@@ -74,8 +74,8 @@ class OnceIndex(Index):
 
 
 def _packed(matches: Matches) -> list[Any]:
-    """Return matches as msgpack values; metadata is packed by itself, for it may be nested as deeply as
-    msgpack allows."""
+    """Return [rows, truncated, candidates] of the matches, msgpack values that `_unpacked` takes; the
+    metadata of each is packed to bytes, for it may be nested as deeply as msgpack allows."""
     rows = [
         [match.key, match.similarity, match.distance, pack(match.metadata), match.exact, match.standard_error]
         for match in matches

@@ -201,8 +201,9 @@ class Compared:
     def _firsts(
         self, leaders: np.ndarray, copies: np.ndarray, alike: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each rank (age of the oldest document in its group, whether that one has this rank's
-        sketch); a group is connected by stored copies and by pairs that are `alike`."""
+        """Return two arrays with an entry for each document number: the age rank (0: oldest) of the oldest
+        document of its group, and whether that one's sketch is stored under this number. A group is connected
+        by stored copies and by those found pairs of which `alike`, given PAIR_ROW, returns True."""
         by_age, ages = self._by_age()
         every, oldest = np.arange(self._total, dtype=np.uint32), np.full(self._total, self._total)
         forest, sketch_of = Forest(self._total), every.copy()
@@ -480,10 +481,11 @@ class StagedPairs(PlannedJob):
     kind = "pairs"
 
     def finish(self, progress: Callable[[int], object] | None = None) -> int:
-        """Write the output, a line of JSON for each pair or cluster, in this process; returns how many.
+        """Write the output, a line of JSON for each pair or cluster, in this process, and delete the folders
+        of the stages; returns how many lines. A job that is done returns its number and writes nothing.
 
         Args:
-            progress: called with the number of lines so far.
+            progress: called with the number of lines so far, now and then.
 
         Raises:
             JobError: a range is not compared, or the inputs have changed since they were planned.
@@ -515,7 +517,7 @@ class StagedPairs(PlannedJob):
 
 
 def _of_clusters(compared: Compared, linkage: Linkage) -> Iterator[dict[str, Any]]:
-    """Yield a dict for each cluster: the number of its documents, and their keys as JSON has them."""
+    """Yield a dict for each cluster: "documents", their number, and "keys", a list of them as JSON values."""
     for keys in compared.clusters(linkage):
         yield {"documents": len(keys), "keys": list(map(plain, keys))}
 

@@ -109,7 +109,7 @@ def fetched(uri: str, uses: ExitStack, folder: str | None = None) -> str:
             time.sleep(_LOOK_SECONDS)
         if not os.path.isdir(path):
             restore(uri, path)
-        used = uses.enter_context(open(os.path.join(path, DATA_FILE), "rb"))  # noqa: SIM115 - `uses` closes it
+        used = uses.enter_context(open(os.path.join(path, DATA_FILE), "rb"))  # noqa: SIM115 - of `uses`
         lock(used, shared=True)
         for name in os.listdir(copies):
             made_at, _, kind = name.partition(".")

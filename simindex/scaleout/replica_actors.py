@@ -214,7 +214,8 @@ class Replicas:
     # ---- life ----
 
     def refresh(self) -> None:
-        """Let all replicas restore the newest backup, one after the other; the others answer meanwhile.
+        """Let the replicas of this handle restore the newest backup, one after the other; the others answer
+        meanwhile.
 
         Raises:
             MissingObjectError, CorruptIndexError, StoreError: as `simindex.restore`; the others go on with
@@ -232,7 +233,8 @@ class Replicas:
             self._ray.shutdown()
 
     def stop(self) -> None:
-        """End all replicas, for all programs, and remove their copies; their cores are free then."""
+        """End the replicas of this handle, for all programs, and remove their copies; their cores are free
+        then."""
         for actor in self._actors:
             end_actor(actor)
 

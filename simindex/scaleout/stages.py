@@ -118,7 +118,8 @@ class Stages(NamedTuple):
 
     @property
     def decides(self) -> bool:
-        """Whether pairs say which rows go, so that a range may hand on one that another has, too."""
+        """Whether the pairs decide which rows go, as of a deduplication; two ranges may hand on one pair
+        then."""
         return self.hands_on == "pairs"
 
     @property
@@ -138,12 +139,13 @@ class Stages(NamedTuple):
 
     @property
     def output(self) -> str:
-        """The file of the lines that stay, where parts write it; made once, with what was decided."""
+        """The path of the file into which `write_part` writes the lines that stay; `decide` makes it,
+        empty."""
         return os.path.join(self.decided, OUTPUT)
 
     def line_ends(self, number: int) -> np.ndarray | None:
-        """Return where the first line of a part begins in its file and where each ends, int64; ``None`` where
-        its rows are not its lines."""
+        """Return offsets in a part's file, int64: where its first line begins, then where each line ends,
+        line end included; ``None`` where the part's rows are not just its lines."""
         path = os.path.join(self.partition(number), _LINE_ENDS)
         return np.fromfile(path, dtype=np.int64) if os.path.exists(path) else None
 
@@ -200,7 +202,8 @@ class Stages(NamedTuple):
         return os.path.join(self.sketches, f"range-{self.plan.max_run}-{index:06}-of-{count}")
 
     def found(self, index: int, count: int) -> Iterator[Edges]:
-        """Yield what a range has handed on. Raises JobError where its file is not there yet."""
+        """Return an iterator of the `Edges` that range `index` of `count` has found. Raises JobError at once
+        where its file is not there yet."""
         path = self.range_file(index, count)
         if not os.path.exists(path):
             raise missing(f"what range {index + 1} of {count} has", "compare", self.folder)
@@ -249,14 +252,14 @@ def whole_folder(path: str) -> Iterator[str]:
 
 
 def write_found(path: str, found: Iterable[Edges]) -> None:
-    """Write what a range hands on into a file, whole or not at all."""
+    """Write the `Edges` that a range of keys has found into a file, whole or not at all."""
     with whole_file(path) as file:
         for one in found:
             pickle.dump(one, file, protocol=5)
 
 
 def read_found(path: str) -> Iterator[Edges]:
-    """Yield what a range has handed on, as `write_found` wrote it."""
+    """Yield the `Edges` of a file that `write_found` wrote, in their order."""
     with open(path, "rb") as file, suppress(EOFError):
         while True:
             yield pickle.load(file)
@@ -380,11 +383,11 @@ class SketchTables:
         return found[0], found[1]
 
     def origins(self, ranks: np.ndarray) -> list[tuple[Key, Place, int]]:
-        """Return key, place and `StoredRecord.halves` of some rows."""
+        """Return (key, place in the input, `StoredRecord.halves`) of each of some rows of the part."""
         return self.files.origins(ranks, self._paths)
 
     def keys(self, ranks: np.ndarray) -> list[Key | None]:
-        """Return the keys of some rows."""
+        """Return the key of each of some rows; never ``None``, for no row of a part is removed."""
         return [key for key, *_ in self.origins(ranks)]
 
     def documents(self, ranks: np.ndarray, limit: int) -> list[list[Document]]:
