@@ -239,9 +239,10 @@ class SharedIndex:
         Args:
             items, batch_size, workers, id, text, metadata: as in `Index.insert_many`; sketches are made here.
             threshold, by, max_distance, on_match, on_conflict, touch: as there.
-            call: a name of this call. Made again with the same name and items, by a driver that was started
-                again, say, it gets its first answer, as long as fewer than 65,536 batches of all drivers
-                followed; a batch with more than 4 KiB for `on_match` counts for more.
+            call: a name of this call. Made again with the same name, items and batch_size, by a driver that
+                was started again, say, it gets its first answer, as long as fewer than 65,536 batches of all
+                drivers followed; a batch with more than 4 KiB for `on_match` counts for more. A batch of
+                other keys is a new one.
 
         Raises:
             KeyExistsError, TypeError, ValueError: as there.
@@ -290,7 +291,8 @@ class SharedIndex:
         (rows, batch_size, workers, compares), totals = given, [0, 0, 0]
         batch_size = require_int("batch_size", batch_size, 1)
         with closing(prepared_batches(rows, self._sketcher, batch_size, workers, compares)) as batches:
-            for name, documents in _named(call, method, batches):
+            for number, documents in enumerate(batches):
+                name = _id_of(call, method, number, documents.key_hashes.tobytes())
                 for some, counts, matched in self._sent(method, name, documents, on_conflict, *others):
                     totals = [total + count for total, count in zip(totals, counts, strict=True)]
                     for index, matches in matched:
@@ -331,8 +333,8 @@ class SharedIndex:
         if not isinstance(found, Mapping):
             require_many("remove_many", "keys", found, "remove_many([key])")
         encoded = list(dict.fromkeys(encode_key(key) for key in found))
-        ((name, given),) = _named(call, "remove", [encoded])
-        (_, removed, _), _ = self._asked("change", "remove_once", name, given)
+        name = _id_of(call, "remove", 0, b"".join(encoded))
+        (_, removed, _), _ = self._asked("change", "remove_once", name, encoded)
         return int(removed)
 
     # ---- questions ----
@@ -395,12 +397,14 @@ class SharedIndex:
         self.close()
 
 
-def _named(call: str | None, kind: str, batches: Iterable[Any]) -> Iterator[tuple[bytes, Any]]:
-    """Yield (id, batch): ids of 16 bytes, which follow from the kind, the name of the call and the number of
-    the batch; without a name they are random."""
-    name = secrets.token_bytes(16) if call is None else f"{kind} {call}".encode("utf-8", "surrogatepass")
-    for number, batch in enumerate(batches):
-        yield xxhash.xxh3_128_digest(b"%s %d" % (name, number)), batch
+def _id_of(call: str | None, kind: str, number: int, keys: bytes) -> bytes:
+    """Return the id of a batch, 16 bytes that follow from the kind and the name of the call, the number of
+    the batch in it and its `keys`; random ones for a call without a name."""
+    if call is None:
+        return secrets.token_bytes(16)
+    name = f"{kind} {call}".encode("utf-8", "surrogatepass")
+    # The keys, so that a batch of other documents, as of another batch_size, is not taken for this one.
+    return xxhash.xxh3_128_digest(b"%s %d %s" % (name, number, xxhash.xxh3_128_digest(keys)))
 
 
 def shared(

@@ -115,6 +115,18 @@ def test_a_call_is_repeated_behind_hundreds_of_another_driver(index: SharedIndex
     assert index.insert_many(ITEMS[:3], call="slow 0") == first
 
 
+def test_a_call_made_again_with_other_batches_loses_no_document(index: SharedIndex) -> None:
+    first = index.insert_many(ITEMS[:4], batch_size=2, call="a")
+    assert index.insert_many(ITEMS[:4], batch_size=2, call="a") == first
+    # Started again with other batches: the second of them was not stored before.
+    report = index.insert_many(ITEMS[:9], batch_size=5, on_conflict="skip", call="a")
+    assert (report.inserted, report.skipped) == (5, 4)
+    assert index.stats().documents == 9
+    assert index.remove_many(["k1"], call="a") == 1
+    assert index.remove_many(["k1"], call="a") == 1
+    assert index.remove_many(["k2"], call="a") == 1
+
+
 def test_answers_that_fit_no_note_come_in_halves(index: SharedIndex, tmp_path: Path) -> None:
     items = [(n, "the same words in all of them", "m" * 300_000) for n in range(12)]
     told: dict[Any, list[Any]] = {}
