@@ -43,16 +43,21 @@ class Record:
 
 def holds(view: View, key: object) -> bool:
     """Whether a key is stored. What cannot be a key is not stored, as in a dict."""
-    try:
-        encode_key(key)
-    except (TypeError, ValueError):
-        return False
-    return view.find_key(key) is not None
+    return _is_key(key) and view.find_key(key) is not None
 
 
 def record_or(view: View, key: Any, default: object) -> Any:
     """Return the record of a key, or the default where it is not stored or cannot be a key."""
-    return record_of(view, key) if holds(view, key) else default
+    found = view.find_key(key) if _is_key(key) else None
+    return default if found is None else as_record(view, *found)
+
+
+def _is_key(key: object) -> bool:
+    try:
+        encode_key(key)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def record_of(view: View, key: Key) -> Record:
