@@ -313,12 +313,15 @@ def require_keeping(config: Config, argument: Argument, otherwise: str = "") -> 
 
 
 def require_kept(config: Config, batch: SketchBatch) -> None:
-    """Raise ValueError where the index keeps no shingles, or a sketch that has MinHash rows lacks them."""
+    """Raise ValueError where the index keeps no shingles, or a sketch that has MinHash rows lacks them or was
+    made with fewer."""
     require_keeping(config, Argument("exact", True))
     for present, kept in zip(batch.present, batch.kept or [], strict=True):
         if present & HAS_SIGNATURE and kept is None:
             expected = ("a document to compare with ", Argument("exact", True))
-            raise ArgumentValueError(None, expected, "a sketch without kept shingles")
+            most = f"{config.keep_shingles:,} of the index"
+            found = f"a sketch without kept shingles, or with fewer than the {most}"
+            raise ArgumentValueError(None, expected, found)
 
 
 def matches_of(
