@@ -54,9 +54,14 @@ def read_sample(documents: Any, progress: Callable[[int], object] | None) -> Sam
     sample, room = Sample(), _MOST_CHARACTERS
     for entry in entries_of(documents):
         if not isinstance(entry.document, str):
+            is_missing = entry.document is None or isinstance(entry.document, float)  # NaN of pandas
             raise TypeError(
                 f"{entry.name}:{entry.row}: expected a text, found {type(entry.document).__name__}; "
-                "a sample shows how texts are best cut into shingles, and this one is cut already"
+                + (
+                    "leave out rows without a text"
+                    if is_missing
+                    else "a sample shows how texts are best cut into shingles, and this one is cut already"
+                )
             )
         room -= len(entry.document)
         if len(sample.keys) == _MOST_TEXTS or (room < 0 and len(sample.keys) >= LEAST_TEXTS):

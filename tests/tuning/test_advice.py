@@ -185,6 +185,9 @@ def test_tune_refuses_samples_that_say_nothing() -> None:
         tuning.tune((n, " ,; ") for n in range(100))
     with pytest.raises(TypeError, match="items:1: expected a text, found tuple"):
         tuning.tune((n, ("a", "b")) for n in range(100))
+    for missing in (None, float("nan")):
+        with pytest.raises(TypeError, match=r"items:1: expected a text, found .*; leave out rows without"):
+            tuning.tune((n, missing) for n in range(100))
 
 
 def test_valley_is_between_two_heaps() -> None:
