@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +149,7 @@ def _read(name: str, label: Any, by_key: Mapping[Any, set[str]]) -> tuple[tuple[
     if not isinstance(label, Mapping) or "verdict" not in label:
         raise SampleError(f"{name}: expected a label, {_FORM}, found {label!r:.100}")
     word = label["verdict"]
+    word = word.item() if isinstance(word, np.generic) else word
     word = word.lower() if isinstance(word, str) else word
     if not isinstance(word, str | int | None) or word not in _VERDICTS:
         raise SampleError(f'{name}: verdict: expected "y", "n" or "skip", found {label["verdict"]!r:.100}')
@@ -166,7 +167,7 @@ def _read(name: str, label: Any, by_key: Mapping[Any, set[str]]) -> tuple[tuple[
 def _text(name: str, key: Any, by_key: Mapping[Any, set[str]]) -> str:
     """Return the text with this key. Raises SampleError where none has it, or different ones have."""
     wanted = from_json(key)
-    texts = set() if isinstance(wanted, list | dict) else by_key.get(wanted, set())
+    texts = by_key.get(wanted, set()) if isinstance(wanted, Hashable) else set()
     if len(texts) != 1:
         what = f"{len(texts)} texts with it" if texts else "none in the sample"
         raise SampleError(f"{name}: expected the id of one text of the sample, found {key!r:.100}, {what}")

@@ -139,8 +139,12 @@ def test_labels_are_read_in_every_form_that_is_told(tmp_path: Path) -> None:
     as_texts = [{"text_a": texts[a], "text_b": texts[b], "verdict": v == "y"} for a, b, v in labels]  # type: ignore[index]
     path = tmp_path / "pairs.jsonl"
     path.write_text("\n".join(map(json.dumps, as_ids)))
-    by_ids, by_file, by_texts = (tuning.tune(SHORT, each) for each in (labels, path, as_texts))
-    assert by_ids.curves == by_file.curves == by_texts.curves
+    arrays = (np.array(column) for column in zip(*((a, b, v == "y") for a, b, v in labels), strict=True))
+    as_arrays = list(zip(*arrays, strict=True))
+    by_ids, by_file, by_texts, by_arrays = (
+        tuning.tune(SHORT, each) for each in (labels, path, as_texts, as_arrays)
+    )
+    assert by_ids.curves == by_file.curves == by_texts.curves == by_arrays.curves
     assert by_ids.labels == by_file.labels == by_texts.labels
     assert by_ids.advice.point == by_file.advice.point == by_texts.advice.point
 
@@ -267,6 +271,7 @@ BAD: list[tuple[Any, str]] = [
     ([{"a": A, "verdict": "y"}], "labels:1: expected a label"),
     ([{"text_a": 1, "text_b": "x", "verdict": "y"}], "labels:1: expected text_a and text_b to be strings"),
     ([{"a": [A], "b": B, "verdict": "y"}], "labels:1: expected the id of one text"),
+    ([({A}, B, "y")], "labels:1: expected the id of one text"),
 ]
 
 
