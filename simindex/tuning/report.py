@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simindex.config import CharShingles, Config, Shingles, WordShingles
+from simindex.jsonable import plain
 from simindex.tuning.advice import Advice
 from simindex.tuning.labels import LabelFigures
 from simindex.tuning.precision import LabelCurve, Point
@@ -78,8 +79,8 @@ class TuningReport:
         return f"{where}; pairs there or above: {above:,}. Only labels say which of them are wanted."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values by name as `json.dumps` takes them, keys of documents as they are; without texts,
-        so an example is [a, b, similarity], and `to_label` is left out."""
+        """Return the values by name as `json.dumps` takes them, a key of bytes as {"bytes": BASE64}; without
+        texts, so an example is [a, b, similarity], and `to_label` is left out."""
         return {name: _plain(value) for name, value in vars(self).items() if name != "to_label"}
 
 
@@ -88,7 +89,7 @@ def _plain(value: Any) -> Any:
         case WordShingles() | CharShingles():
             return Config(shingles=value).to_dict()["shingles"]
         case SamplePair():
-            return [value.a, value.b, value.similarity]
+            return [plain(value.a), plain(value.b), value.similarity]
         case Setting():
             return vars(value) | {"config": value.config.to_dict(), "exact": value.exact, "f1": value.f1}
         case Advice(setting=setting):

@@ -1,5 +1,6 @@
 """`tune`: what it says of a sample, with brute force as the judge."""
 
+import json
 import random
 from pathlib import Path
 
@@ -155,6 +156,13 @@ def test_tune_is_the_same_of_files_and_of_pairs_of_key_and_text(report: TuningRe
         del setting["document_seconds"]
     assert found == wanted
     assert done == list(range(1, len(LICENCES) + 1))
+
+
+def test_report_with_keys_of_bytes_goes_into_json() -> None:
+    report = tuning.tune((str(n).encode(), f"text {n % 30} of a small sample") for n in range(100))
+    found = json.loads(json.dumps(report.to_dict()))
+    assert all(key.keys() == {"bytes"} for a, b, _ in found["examples"] for key in (a, b))
+    assert all(finding.holds for finding in tuning.drift(report.to_dict(), found))
 
 
 def test_tune_takes_other_shingles() -> None:

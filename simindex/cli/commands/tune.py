@@ -19,7 +19,6 @@ from simindex.cli.command import argument, command, option, share, takes
 from simindex.cli.drawing import Chart, is_page, picture_writer, print_chart
 from simindex.cli.failures import CommandError
 from simindex.cli.output import note, note_tally, print_json, print_table, print_text, whole_file, work_bar
-from simindex.jsonable import plain
 from simindex.tuning.advice import name_of
 from simindex.tuning.page import page_of_tuning
 from simindex.tuning.precision import CURVE_TITLES
@@ -113,9 +112,9 @@ def tune(
         note(f"simindex: {output}: open it, label the pairs, and give what it saves as --pairs")
     draw(_charts(report))
     if earlier is not None:
-        _check(tuning.drift(earlier, plain(report.to_dict())), as_json)
+        _check(tuning.drift(earlier, report.to_dict()), as_json)
     elif as_json:
-        print_json(plain(report.to_dict()))
+        print_json(report.to_dict())
     else:
         _print(report, shlex.join(sample))
 
