@@ -90,7 +90,8 @@ class _Copying:
         self._reused: dict[int, int] = {}  # id of a segment -> its bytes
 
     def run(self) -> dict[str, Any]:
-        """Copy everything to the target; returns the fields of `BackupReport` that do not depend on it."""
+        """Copy everything to the target, and call its `finish`. Returns the counts, and seconds pinned, of
+        `BackupReport` as a dict; a store corrects the reused bytes."""
         self._begin()
         self._copy_ahead()
         pinned = time.monotonic()

@@ -58,7 +58,7 @@ def open_folder(
     path: str | os.PathLike[str], source: Store, scheme: Scheme, header: bytes, counter: Counter
 ) -> Iterator[FolderTarget]:
     """Open the target of a backup for a ``with`` block: the older backup at the path, or a new index beside
-    it, which gets the path at the end of the block.
+    it, which gets the path when the block ends well, and is deleted where it fails.
 
     Raises ValueError for a path inside of the index, FormatError where there are other files, and as
     `_manifest_of_backup` where there is another index.
@@ -227,8 +227,9 @@ def _tail(txn: ReadTransaction, name: str, first: bytes | None) -> Iterator[Item
 
 
 def _apply(txn: ReadTransaction, writing: WriteTransaction, name: str, found: Difference) -> int:
-    """Put and delete the entries of `found` in a database of the target, which makes it equal to that of the
-    index; returns the bytes of the values written."""
+    """Make a database of the target equal to that of the index, within the write transaction of the target:
+    read each entry of `found` in the index by `txn`, check its seal and put it, or delete it where the index
+    has none. Returns the bytes of the values written."""
     written = 0
     for key in found.keys:
         value = txn.get(name, key)
@@ -257,7 +258,8 @@ class Difference(NamedTuple):
 
 
 def difference(index: Iterator[Items], backup: Iterator[Items]) -> Difference:
-    """Return how the entries of a database differ, which come in order of keys, some at a time."""
+    """Return what the backup's database needs to equal the index's. Both iterators yield lists of (key,
+    value) by ascending key; entries of the index behind all of the backup's are not read."""
     keys, ours, theirs = list[bytes](), Items(), Items()
     while (ours := ours or next(index, [])) and (theirs := theirs or next(backup, [])):
         last = min(ours[-1][0], theirs[-1][0])

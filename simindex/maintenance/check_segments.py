@@ -134,8 +134,9 @@ class Agreement:
         self._of_sketches = [0] * self._tables.count
 
     def take(self, table: int, keys: np.ndarray, entries: np.ndarray) -> None:
-        """Count all entries (relative doc ids) of a sorted table by document, and add entries to the table's
-        sum: of the key and copy tables those of live documents, of the shingle table none."""
+        """Count the entries of a sorted table, given by keys and relative doc ids, by document; add to the
+        table's sum those of live documents in the key and copy tables, all in band and permutation tables,
+        none in the shingle table."""
         if self._is_of_shingles(table):
             top = np.uint64(sample_top(self._scheme.config.containment))
             self._shingles.take(entries)
@@ -148,8 +149,9 @@ class Agreement:
         self._sum[table] = (self._sum[table] + self._sums.of(keys, entries)) % 2**64
 
     def end(self, table: int, *, is_whole: bool) -> None:
-        """Compare a sorted table, all of whose entries were taken, with the records; nothing unless
-        `is_whole`: all could be read. Permutation and band tables are compared in `finish`."""
+        """End a sorted table, all of whose entries were taken: if all could be read (`is_whole`), report
+        unknown and repeated doc ids, and where a key, copy or shingle table disagrees with the records.
+        Entries of band and permutation tables are compared in `finish`."""
         self._is_whole[table] = is_whole
         if is_whole and self._is_of_shingles(table):
             self._compare_samples(self._tables.name(table))
@@ -209,7 +211,9 @@ class Agreement:
                 self._of_sketches[table] = total % 2**64
 
     def _kinds(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (first table, how many, bit of a record) of the tables that hold parts of sketches."""
+        """Yield for the band tables, then for the permutation tables, as far as the index has them: the
+        number of the first, how many there are, and the `present` bit of records whose documents they have.
+        """
         tables = self._tables
         if tables.bands:
             yield FIRST_BAND_TABLE, tables.bands, HAS_SIGNATURE

@@ -270,9 +270,9 @@ def _address(array: np.ndarray) -> int:
 
 
 def _is_of(table: tuple[np.ndarray, np.ndarray], base: int, doc_ids: np.ndarray, hashes: np.ndarray) -> bool:
-    """Return whether the doc id and hash of a record are those of an eighth of the entries of a key table, or
-    of the records (ascending doc ids) where these are fewer; in one of another segment none are. False
-    without records."""
+    """Return whether a key table, of (hashes, doc ids relative to `base`), is that of these records, given by
+    ascending doc ids and key hashes: at least an eighth of the smaller of both agree in doc id and hash, as
+    none would in another segment's. False without records."""
     if not len(doc_ids):
         return False
     found = table[1].astype(np.int64) + base

@@ -73,8 +73,8 @@ class Objects:
             self._system.pipe_file(f"{self._path}/{name}", content)
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return path below the folder -> bytes of each object in it and in folders below; {} where there is
-        no such folder."""
+        """Return path below the folder -> bytes of each object in it and, in a store of fsspec, in folders
+        below it; {} where there is no such folder."""
         top = f"{self._path}/{folder}"
         with self._naming(folder):
             self._system.invalidate_cache()

@@ -378,8 +378,8 @@ class _Repair:
         return self._sound_at(doc_ids_of(entries["octets"]), entries)
 
     def _sound_recent(self) -> np.ndarray:
-        """Return the sound records (_RECORD) of the manifest; their offsets count from its last, -1. Adds
-        their leaders to `_wanted_leaders`."""
+        """Return the sound records (_RECORD) that wait in the manifest, in its order; the offset of the last
+        is -1, of the one before -2, and so on. Adds their leaders to `_wanted_leaders`."""
         records = self._manifest.recent.records
         found = np.zeros(len(records), dtype=_RECORD)
         found["offset"] = np.arange(-len(records), 0)
@@ -398,8 +398,8 @@ class _Repair:
         return found
 
     def _decoded(self, doc_ids: np.ndarray, rows: np.ndarray) -> Records:
-        """Decode the records at the offsets of `rows` in the file, or, from -1 down, from the last to the
-        first that waits in the manifest; those that fail are left out."""
+        """Decode the records at the offsets of `rows`: bytes from the begin of the file, or, where negative,
+        an index from the end of those that wait in the manifest. Records that fail are left out."""
         sizes = zip(rows["offset"].tolist(), rows["length"].tolist(), strict=True)
         recent, file = [*self._manifest.recent.records.values()], self._salvage.file
         values = [recent[at] if at < 0 else bytes(file.value(at, size)) for at, size in sizes]

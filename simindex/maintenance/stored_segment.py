@@ -217,7 +217,7 @@ class Digest:
         self.value = self._hash.digest
 
     def add(self, pieces: Iterable[Piece], values: Iterable[Value]) -> None:
-        """Add the keys and seals of the next values."""
+        """Hash the database keys of a segment's next pieces, in order, and the seals in their values."""
         for piece, value in zip(pieces, values, strict=True):
             self._hash.update(piece.key)
             if piece.column is None:

@@ -89,7 +89,7 @@ def forget(folder: Path, work: str) -> None:
 
 
 def _begun(folder: Path, work: str) -> Path:
-    """Return the path beside a folder at which it is built."""
+    """Return the path at which a folder is built: beside it, named ``.<its name>.<work>``."""
     return folder.with_name(f".{folder.name}.{work}")
 
 

@@ -73,7 +73,8 @@ class WholeForm(NamedTuple):
 
 @lru_cache(maxsize=256)
 def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
-    """Return how a segment that is one value looks in memory; `counts`: its entry's fields after the span."""
+    """Return the layout, in memory, of any segment of one value with these counts: the fields of its
+    `SegmentEntry` after `span`."""
     entry = SegmentEntry._make((0, 0, 0, *counts))
     bits = np.array(geometry.bitmap_bits(entry), dtype=np.int64)
     mapped = np.flatnonzero(bits)
@@ -94,15 +95,15 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
     sketch_row = stored.nbytes - CHUNK_ROW.itemsize
     has_doc_ids = [*(width > 0 for _, _, width in geometry.widths), True]
     in_value = [
-        _addresses(stored, 0, "keys"),
-        _addresses(stored, 0, "doc_ids")[has_doc_ids],
-        _addresses(stored[-1:], sketch_row, "fingerprints"),
+        _word_offsets(stored, 0, "keys"),
+        _word_offsets(stored, 0, "doc_ids")[has_doc_ids],
+        _word_offsets(stored[-1:], sketch_row, "fingerprints"),
     ]
     in_memory = [
-        _addresses(bitmaps, stored.nbytes, "keys"),
-        _addresses(table_rows, tables_at, "chunks"),
-        _addresses(table_rows, tables_at, "bitmap")[mapped],
-        _addresses(table_rows, tables_at, "bitmap_words")[mapped],
+        _word_offsets(bitmaps, stored.nbytes, "keys"),
+        _word_offsets(table_rows, tables_at, "chunks"),
+        _word_offsets(table_rows, tables_at, "bitmap")[mapped],
+        _word_offsets(table_rows, tables_at, "bitmap_words")[mapped],
     ]
     return WholeForm(
         rows=np.concatenate([rows.view(np.uint64) for rows in (stored, bitmaps, table_rows)]),
@@ -115,8 +116,9 @@ def whole_form(geometry: Geometry, counts: tuple[Any, ...]) -> WholeForm:
     )
 
 
-def _addresses(rows: np.ndarray, at: int, field: str) -> np.ndarray:
-    """Return the offset of a field in each row, in words of 64 bits, where the rows begin at byte `at`."""
+def _word_offsets(rows: np.ndarray, at: int, field: str) -> np.ndarray:
+    """Return for each row where this field lies, as an index into the 64-bit words of a memory block in which
+    the rows begin at byte `at`."""
     offset = rows.dtype.fields[field][1]  # type: ignore[index] # mypy takes rows without fields into account
     return np.arange(at + offset, at + offset + rows.nbytes, rows.itemsize) // 8
 

@@ -63,9 +63,8 @@ class SourceStreams:
         self._ahead = min(_AHEAD, max(_MOST_ASKED // max(a_chunk_each, 1) - 1, 0))
 
     def advance_to(self, source: int, column: int, chunk: int) -> None:
-        """Tell that the merge goes on at a chunk of a column of a source: the earlier chunks that were
-        read for it leave the memory, and this one and the next ones are asked for. Without effect for a
-        source of one value."""
+        """Let go of the pages of a source's chunks before this one that were read for the merge, and ask the
+        system for the pages of this one and the next. Without effect for a source of one value."""
         chunk_addresses = self._segments[source].chunk_addresses
         if chunk_addresses is None:
             return
@@ -85,8 +84,8 @@ class SourceStreams:
         self._asked[source] = max(at, self._asked[source], end)
 
     def finish(self) -> None:
-        """Tell that all is read: what is left of it leaves the memory, and the first page of each chunk,
-        which LMDB reads when the caller deletes the sources, is asked for."""
+        """Let go of all pages still held that were read for the merge, and ask for the first page of each
+        chunk, which LMDB reads when the caller deletes the sources."""
         for source, segment in enumerate(self._segments):
             if segment.chunk_addresses is not None:
                 for index in self._brought[source]:

@@ -29,7 +29,7 @@ def band_words(rows: Sequence[int]) -> list[int]:
 
 def shares_prefix(rows: Sequence[int], others: Sequence[int], prefix_bits: int) -> bool:
     """Return whether two signatures of 8-bit rows have the same first `prefix_bits` bits, 1..64, in some band
-    of eight rows.
+    of eight rows. ValueError: different lengths, or no multiple of 8.
 
     >>> shares_prefix([1, 2, 3, 4, 5, 6, 7, 8], [1, 3, 3, 4, 5, 6, 7, 8], 15)
     True
@@ -72,7 +72,8 @@ def band_buckets(signature: Sequence[int], bands: int, rows: int) -> list[tuple[
 def band_hashes(signature: Sequence[int], bands: int) -> list[int]:
     """Return the djb2a hash of each band, its rows in decimal with dots between (seed 001).
 
-    A band has len(signature) // bands rows; rows left over are in no band.
+    A band has len(signature) // bands rows; rows left over are in no band. ValueError: `bands` outside
+    1..len(signature).
 
     >>> band_hashes([1, 2, 3, 4, 5], 2) == [djb2a(b"1.2"), djb2a(b"3.4")]
     True
@@ -83,7 +84,7 @@ def band_hashes(signature: Sequence[int], bands: int) -> list[int]:
 
 def candidate_pairs(signatures: Sequence[Sequence[int]], bands: int, rows: int) -> list[tuple[int, int]]:
     """Return the sorted pairs (a, b), a < b, of signatures, numbered from 0, that are equal in some band
-    (seed 003).
+    (seed 003). ValueError: a signature with fewer than bands * rows rows.
 
     >>> candidate_pairs([[1, 2, 3, 4], [1, 2, 9, 9], [3, 4, 9, 8]], bands=2, rows=2)
     [(0, 1)]

@@ -33,8 +33,8 @@ def mix64(x: int) -> int:
 
 
 def sample_hash(x: int) -> int:
-    """Return what samples have of a shingle's hash: the upper 38 bits of the mixed one, so that the number of
-    a document fits into the same word.
+    """Return what samples have of a shingle's hash: the upper 38 bits of `mix64` of it, where they are, and 0
+    in the other 26, so that a doc id fits into the same word.
 
     >>> hex(sample_hash(1))
     '0xb456bcfc34000000'
@@ -55,10 +55,10 @@ def sampled_hashes(hashes: Iterable[int], one_in: int, floor: int = 8) -> list[i
 
 
 def estimated_containment(sample_a: Set[int], sample_b: Set[int]) -> float:
-    """Return the share of a sample of `a` that is in that of `b`, 0.0 where it is empty.
+    """Return the share of the sample of `a` that is in the sample of `b`, 0.0 where that of `a` is empty.
 
-    Given that the sample is not empty, its expected value is the containment itself: each hash of `a` is as
-    likely as any other to be in it.
+    Given that the sample of `a` is not empty, its expected value is the containment itself: each hash of
+    `a` is as likely as any other to be in it.
 
     >>> estimated_containment({1, 2, 3, 4}, {2, 3, 4, 5, 6})
     0.75
@@ -68,6 +68,7 @@ def estimated_containment(sample_a: Set[int], sample_b: Set[int]) -> float:
 
 def corrected_containment(sample_a: Set[int], sample_b: Set[int], num_a: int, one_in: int) -> float:
     """Return the estimate whose mean over all hash functions is the containment, empty samples counted as 0.
+    `num_a`: the size of the set `a`, from 1.
 
     Of a set of n, a share of (1 - 1/m)^n of the hash functions samples nothing, and the plain estimate is 0
     there. Dividing by the others' share makes the mean right, as where values of many pairs are averaged; of
@@ -80,7 +81,7 @@ def corrected_containment(sample_a: Set[int], sample_b: Set[int], num_a: int, on
 
 
 def containment_error(share: float, num_sampled: int, num_all: int) -> float:
-    """Return the standard error of a share that so many sampled elements, out of so many, give.
+    """Return the standard error of a share that `num_sampled` elements (1 or more) out of `num_all` give.
 
     They are drawn without replacement, so a whole sample has none (Cochran 1977, section 3.2).
 

@@ -40,7 +40,8 @@ def simhash(hashes: Collection[int], bits: int = 64) -> int:
 
 
 def weighted_simhash(weighted: Iterable[tuple[int, float]], bits: int = 64) -> int:
-    """Return the fingerprint of (hash, weight): a set bit adds the weight, a clear one takes it off.
+    """Return the fingerprint of (hash, weight): a set bit adds the weight, a clear one takes it off,
+    and bit j is 0 when its sum is below zero, else 1.
 
     The entries are summed sorted, so that their order cannot change the rounding; weights are finite. No
     entry: raises ValueError (Manku, Jain and Das Sarma 2007, section 2).

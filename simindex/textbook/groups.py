@@ -36,7 +36,8 @@ def components(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def stars(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the groups of a centre, which stands first, and all that are its own, ascending.
+    """Return the groups of a centre, which stands first, and all that are its own, ascending; groups by
+    centre, and no centre alone.
 
     In the order of the numbers each is a centre unless it is a pair with an earlier centre; then it belongs
     to the first such. So every member is a pair with its centre.

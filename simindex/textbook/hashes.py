@@ -92,7 +92,7 @@ def universal_hash(x: int, a: int, b: int, p: int, n: int) -> int:
 
 
 def splitmix64(seed: int) -> Iterator[int]:
-    """Yield the uint64 draws of SplitMix64 without end (Steele, Lea and Flood 2014).
+    """Yield the draws of SplitMix64 from a seed, 0..2**64 - 1, without end (Steele, Lea and Flood 2014).
 
     >>> next(splitmix64(1234567))
     6457827717110365317

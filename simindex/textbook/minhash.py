@@ -107,7 +107,8 @@ def minhash_rows(hashes: Collection[int], coefficients: Iterable[tuple[int, int]
 
 
 def round_multipliers(num_perm: int, seed: int) -> list[list[int]]:
-    """Return for each block of 128 rows the odd 64-bit multiplier of each round: the draws from 2048 on.
+    """Return for each begun block of 128 rows the odd 64-bit multipliers of its three rounds: the draws of
+    `splitmix64` from number 2048 on, made odd.
 
     >>> [[hex(one) for one in block[:2]] for block in round_multipliers(8, 1)]
     [['0x3e03ca0c2bc3e563', '0xdac8138e8eedb30d']]
@@ -264,7 +265,7 @@ def spread(num_perm: int, shingles: int) -> float:
     """Return the variance of the share of equal `similarity_rows`, divided by that of independent rows.
 
     Args:
-        shingles: of both sets together.
+        shingles: how many distinct ones both sets have together; below 2 the answer is 1.0.
 
     Two rows that the same round fills first have different shingles, drawn without replacement; with
     probability S they are such two. Others are independent. For 128 rows it is 1 - 127 S / (shingles - 1).

@@ -14,6 +14,7 @@ from simindex.textbook.fingerprints import hamming
 
 def blocks(bits: int, num_blocks: int) -> list[int]:
     """Return the widths of the blocks of a fingerprint: as equal as can be, the wider ones first.
+    ValueError: `num_blocks` outside 1..bits.
 
     >>> blocks(64, 5)
     [13, 13, 13, 13, 12]
@@ -29,7 +30,8 @@ def permutation_orders(num_blocks: int, max_distance: int) -> list[tuple[int, ..
     `max_distance`, lexicographic.
 
     Behind these: the blocks before the first of them, after the last, and between, each ascending. For
-    m = 4 and k = 2 the six lists of seed 004 (Manku, Jain and Das Sarma 2007, section 3).
+    m = 4 and k = 2 the six lists of seed 004 (Manku, Jain and Das Sarma 2007, section 3). ValueError:
+    `max_distance` outside 0..m - 1.
 
     >>> ["".join("ABCD"[block] for block in order) for order in permutation_orders(4, 2)]
     ['ABCD', 'ACDB', 'ADBC', 'BCAD', 'BDAC', 'CDAB']
