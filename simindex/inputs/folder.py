@@ -29,8 +29,8 @@ class Selection:
         read.
 
         A link to a file counts as the file, and so does one that leads nowhere; a link to a folder is not
-        followed, so there are no loops. Left out are these and what is hidden, which `tally` counts, and
-        folders inside that are an index, or `leave_out`."""
+        followed, so there are no loops. Left out are these and what is hidden, which `tally` counts, and,
+        uncounted, pipes and devices, and folders inside that are an index, or `leave_out`."""
         tally = tally or Tally()
         ahead = [(folder, True)]
         while ahead:

@@ -139,9 +139,9 @@ class Inputs:
             raise InputError(", ".join(self._paths)[:200], "expected rows, found none but bad ones")
 
     def head(self) -> Any:
-        """Return the content of the first row, or of a table what names its columns, as if that were a row;
-        ``None`` where there is none. Before an iteration the inputs are read up to their first row for it,
-        but not if standard input is among them."""
+        """Return the content of the first row (see `Columns`), or of a table what names its columns, as if
+        that were a row; ``None`` where there is none, as of text files. Before an iteration the inputs are
+        read up to their first row for it, but not if standard input is among them."""
         if not self._heads and "-" not in self._paths:
             next((some for some in copy(self).columns() if some.keys), None)
         return self._heads[0] if self._heads else None
@@ -319,8 +319,8 @@ def _require_modules(name: str, path: str) -> None:
 
 
 def _named_format(path: str) -> str:
-    """Return the name of the format that a file's suffix says, also before that of its compression; "text" of
-    any other."""
+    """Return the name of the format that a file's suffix says, also before that of its compression; "text"
+    for any other, and for a compressed .parquet."""
     name = (remote.name_of(path) if is_remote(path) else path).lower()
     if os.path.splitext(name)[1] in SUFFIXES:
         return SUFFIXES[os.path.splitext(name)[1]]

@@ -55,14 +55,13 @@ class Limits:
 
     @property
     def page(self) -> int:
-        """Bytes of a page of a web archive, unpacked."""
+        """Most bytes of a page of a web archive, unpacked: a 32nd of `row`, at least 1."""
         return max(self.row // 32, 1)
 
     @property
     def window(self) -> int:
-        """Bytes of content that a .zst or .xz may ask to be remembered while it is read, `row` and at least
-        64 MiB; of .zst the power of
-        two below counts (`zstd --long=31` writes files that ask for 2 GiB)."""
+        """Most bytes of content that a .zst or .xz may ask to be remembered while it is read: `row`, at least
+        64 MiB; for .zst the power of two below counts (`zstd --long=31` writes files that ask for 2 GiB)."""
         return max(self.row, 64 * _MIB)
 
     def __post_init__(self) -> None:
@@ -163,7 +162,7 @@ class Source:
 
     @property
     def key(self) -> str:
-        """The key of its document, where it is one: its path, as `tidy_path` has it."""
+        """The key of a text file's one row: its path, as `tidy_path` has it; "stdin" of standard input."""
         return tidy_path(self.name)
 
     def total_bytes(self) -> int | None:

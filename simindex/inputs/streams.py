@@ -88,7 +88,8 @@ class _Chunks(io.RawIOBase):
 
 def _unpacked(file: _Counted, new_part: Callable[[], Any], padding: bytes) -> Iterator[bytes]:
     """Yield the decompressed content of all parts of a .zst or .xz file, as the consumer asks for it. Raises
-    EOFError where the last part has no end; `padding` may stand between parts."""
+    EOFError where the last part has no end. `new_part` makes the decompressor of a part; bytes of `padding`
+    may stand between parts."""
     rest = b""
     while rest := rest or file.read(_UNPACK_BYTES):
         if not (rest := rest.lstrip(padding) if padding else rest):

@@ -21,9 +21,10 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source,
 
 
 def read(source: Source, fields: Fields, delimiter: str | None = None) -> Iterator[Found]:
-    """Yield (number of the line in which it ends, `Cells`, values by column) of each row of a source of CSV,
-    or (number, ``None``, BadRowError) of what is none. Empty lines are left out; an empty cell of the key
-    column is ``None``. Without a delimiter the header says it; see `delimiter_of`.
+    """Yield (number of the line in which it ends, `Cells`, values by column) of each row of a source of CSV
+    behind its header. Of what is no row the third is a BadRowError, and the second ``None`` where the parser
+    refused it. Empty lines behind the header are left out; an empty cell of the key column is ``None``.
+    Without a delimiter the header says it; see `delimiter_of`.
 
     Raises BadRowError where the header cannot be parsed, and InputError where it is not UTF-8, or a column
     that is needed is missing, or twice there.
@@ -74,7 +75,8 @@ def delimiter_of(header: str) -> str:
 
 
 def _bad_row(source: Source, feed: _Feed, error: Exception) -> BadRowError:
-    """Return the BadRowError for an error of the parser."""
+    """Return the BadRowError for an error of the parser, at the line that the feed is at; of a row of several
+    lines it says where it began."""
     reason = f"{error}{feed.since()}"
     if reason.startswith("new-line character"):
         reason = "expected rows that end in a line feed, found a carriage return alone, as of an old Mac"

@@ -14,9 +14,10 @@ _REMEDY = "--format jsonl takes an object a line, --format text the file as one 
 
 
 def read(source: Source, _fields: Fields) -> Iterator[Found]:
-    """Yield (number from 1, object, object) of each row of a file with an array of objects, or one object; or
-    (number, ``None``, BadRowError) of what is no object. Raises BadRowError where the file is no JSON,
-    InputError where it is neither an array nor an object, and as `Source.whole`."""
+    """Yield (number from 1, object, the same object) for each row of a file with an array of objects, or one
+    object: it is both content and values; or (number, ``None``, BadRowError) for an element that is none.
+    Raises BadRowError where the file is no JSON, InputError where it is neither an array nor an object, and
+    as `Source.whole`."""
     import orjson
 
     content = source.whole()
@@ -91,8 +92,8 @@ def _may_be_rounded(value: Any) -> bool:
 
 
 def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
-    """Yield the rows of a source of JSON lines in columns; empty lines are left out, and what is no row ends
-    its columns and is their error."""
+    """Yield the rows of a source of JSON lines in columns, in order; empty lines are left out. A line that is
+    no row ends its `Columns`, and is their `error`, in place of being raised."""
     with source.lines() as lines:
         for some in lines.groups():
             if isinstance(some, BadRowError):
@@ -108,8 +109,9 @@ def read_lines(source: Source, fields: Fields) -> Iterator[Columns]:
 def values_of(
     source: Source, numbers: Sequence[int], lines: Sequence[bytes], *, has_metadata: bool = False
 ) -> list[Any]:
-    """Return for each line its object, a BadRowError where it has none, or ``None`` where it is empty.
-    Integers over 64 bits, of which no key or document consists, may be rounded without `has_metadata`."""
+    """Return for each line its object, a BadRowError where it has none, which names the line's entry of
+    `numbers`, or ``None`` where it is empty. Integers over 64 bits, of which no key or document consists, may
+    be rounded without `has_metadata`."""
     import orjson
 
     try:

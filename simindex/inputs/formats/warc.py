@@ -28,8 +28,8 @@ MODULES = ("warcio.archiveiterator", *web_page.MODULES)
 
 
 def read(source: Source, fields: Fields) -> Iterator[Found]:
-    """Yield (number of the record from 1, values, values) of each page of an archive, or (number, ``None``,
-    BadRowError) of one that cannot be read.
+    """Yield (number of the record from 1, values, the same values) for each page of an archive, or (number,
+    ``None``, BadRowError) for one that cannot be read.
 
     Pages are responses of status 200 to 299 with HTML or plain text, and texts that were made of some before
     (records "conversion", as .wet files have); other records, and pages without text, are counted in the
@@ -152,8 +152,8 @@ def _pieces(stream: Any) -> Iterator[bytes]:
 
 
 def _values(headers: Any, name: str) -> list[str]:
-    """Return the values of a header that lists them, in order; without such a header one empty value. `name`
-    is in lower case."""
+    """Return the values of a header, cut at commas, without spaces, in order, of all headers of that name;
+    ``[""]`` where there is none. `name` is in lower case."""
     lists = [value for header, value in headers.headers if header.lower() == name]
     return [value.strip() for value in ",".join(lists).split(",")]
 
@@ -183,8 +183,9 @@ class _Guarded:
         self._file = file
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes. Raises ValueError where they are more than `left`, or the file ends too
-        early: of an EOFError warcio thinks that all is well."""
+        """Return the next bytes, `size` at most, or fewer; b"" at the end. They are taken off `left`, unless
+        that is ``None``. Raises ValueError where `left` falls below 0, or the file ends too early: of an
+        EOFError warcio thinks that all is well."""
         try:
             found: bytes = self._file.read1(size)  # read() would lose what comes before a tear
         except EOFError as exc:

@@ -197,7 +197,8 @@ def _decoded(content: bytes, label: str | None, is_html: bool) -> str:
 
 
 def _in_page(content: bytes) -> Any:
-    """Return the encoding that a page itself names; ``None`` if it names none that is known."""
+    """Return the encoding, of webencodings, that a page names in its first 1,024 bytes, by meta elements or
+    an XML declaration; ``None`` if it names none that is known."""
     import webencodings
     from resiliparse.parse.html import HTMLTree
 
