@@ -112,8 +112,9 @@ def fetched(uri: str, uses: ExitStack, folder: str | None = None) -> str:
         used = uses.enter_context(open(os.path.join(path, DATA_FILE), "rb"))  # noqa: SIM115 - of `uses`
         lock(used, shared=True)
         for name in os.listdir(copies):
-            made_at, _, kind = name.partition(".")
-            if kind == "simindex" and int(made_at) < backup.made_at:
+            # With those that a killed process has restored in part.
+            made_at, _, kind = name.removeprefix(".").partition(".")
+            if kind.startswith("simindex") and int(made_at) < backup.made_at:
                 _delete_unused(os.path.join(copies, name))
     return path
 

@@ -211,11 +211,14 @@ def test_older_copies_of_a_backup_go_when_none_asks_them(folders: list[Path], tm
     backed_up("second", "the second one")
     late = SeenBefore(store, folder=tmp_path / "f")
     assert seen(late) == [True, True]
-    (_, newer) = copies()
+    (older, newer) = copies()
+    unfinished = Path(older).with_name(f".{Path(older).name}.restore")  # as of a process that was killed
+    unfinished.mkdir()
     assert seen(early) == [True, False]  # a process asks the same copy to its end
     del early
     assert seen(pickle.loads(pickle.dumps(late))) == [True, True]
     assert copies() == [newer]
+    assert not unfinished.exists()
 
 
 def test_a_backup_that_another_process_fetches_meanwhile_is_fetched_once(
