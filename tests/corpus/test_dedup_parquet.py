@@ -193,3 +193,33 @@ def test_columns_get_their_types_from_the_first_values_however_late_these_are(tm
             )
     deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", settings=DedupSettings(batch_size=20))
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("late", [3, 3.0])
+def test_field_that_only_later_structs_have_is_written_or_refused(tmp_path: Path, late: float) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": number, "text": text, "more": [{"n": late, "by": "bob"}] if number > 250 else [{"n": 1}]}
+        for number, text in enumerate(TEXTS)
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    if isinstance(late, float):
+        with pytest.raises(InputError, match="expected rows of the columns of the first ones, found others"):
+            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", 1.0)
+        return
+    deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", 1.0)
+    found = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    whole = [{"n": 1, "by": None}], [{"n": 3, "by": "bob"}]
+    assert [row["more"] for row in found] == [whole[row["id"] > 250] for row in found]
+    assert found[-1]["id"] > 250
+
+
+def test_lists_of_other_item_names_and_sizes_are_one_column(tmp_path: Path) -> None:
+    for name, kind in (("item", pyarrow.int32()), ("element", pyarrow.int64())):
+        values = pyarrow.array([[1], [2, 3]], pyarrow.list_(pyarrow.field(name, kind)))
+        texts_here = [f"{name} {word} and some other words" + " " * 5_000 for word in ("first", "second")]
+        columns = {"id": [f"{name}{n}" for n in range(2)], "text": texts_here, "values": values}
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
+    inputs = [tmp_path / "item.parquet", tmp_path / "element.parquet"]
+    deduplicate(inputs, tmp_path / "out.parquet", 1.0)
+    found = parquet.read_table(tmp_path / "out.parquet").column("values").to_pylist()
+    assert found == [[1], [2, 3], [1], [2, 3]]

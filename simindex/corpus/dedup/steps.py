@@ -373,8 +373,9 @@ def input_changed(names: Iterable[str], total: int) -> InputError:
 def plan_of_query(
     scheme: Scheme, query: BandQuery | FingerprintQuery, max_run: int, memory_bytes: int
 ) -> PairPlan:
-    """Return how all pairs are found that a query for one of them would find; more than `max_run` documents
-    of one prefix are not compared all with all, and entries take `memory_bytes`. Raises as `plan_pairs`."""
+    """Return the plan by which all pairs of an index are found that `query` finds of each document; more than
+    `max_run` documents of one prefix are not compared all with all, and entries take `memory_bytes`.
+    TypeError or ValueError: the index, or the memory, does not allow it."""
     call = "deduplicate"
     if isinstance(query, BandQuery):
         how = query.recall, query.exact, False

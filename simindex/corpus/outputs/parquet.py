@@ -143,21 +143,27 @@ class ParquetOutput(Output):
             ) from exc
 
     def _cast(self, table: Any) -> Any:
-        """Return a table with the types of the parts before; where these have no values of a column, or of
-        what it consists of, that becomes the table's type."""
+        """Return a table cast to `_schema`, the types of the parts before, after `_schema` has got what only
+        the table has: the type of a column, or of its items, without values before, and fields of structs.
+        Raises pyarrow's errors where a type does not fit."""
         arrow, old = self._arrow, self._schema
-        try:
-            return table.cast(old)
-        except (ValueError, TypeError, NotImplementedError):
-            pairs = zip(old, table.schema, strict=True)
-            fields = [
-                arrow.unify_schemas([arrow.schema([field]) for field in pair]).field(0) for pair in pairs
-            ]
-            schema = arrow.schema(fields, old.metadata)
+        fields = [self._joined(one, other) for one, other in zip(old, table.schema, strict=True)]
+        schema = arrow.schema(fields, old.metadata)
+        if schema != old:
             old.empty_table().cast(schema)  # as the parts are when they are joined
-            cast = table.cast(schema)
+        cast = table.cast(schema)
         self._schema = schema
         return cast
+
+    def _joined(self, one: Any, other: Any) -> Any:
+        if one.type == other.type:
+            return one
+        try:
+            return self._arrow.unify_schemas([self._arrow.schema([field]) for field in (one, other)]).field(0)
+        except (ValueError, TypeError):
+            if not _fields_within(other.type) <= _fields_within(one.type):
+                raise  # a cast would leave some out, and say nothing
+            return one
 
     def _tables(self) -> list[Any]:
         tables: list[Any] = []
@@ -209,6 +215,15 @@ def _text(value: Any) -> str:
 
 def _batch_of(row: Entry) -> int:
     return id(row.content.batch) if isinstance(row.content, BatchRow) else 0
+
+
+def _fields_within(kind: Any) -> set[tuple[str | int, ...]]:
+    """Return the path of each field within a type: of a struct by name, of other types by its index."""
+    found, is_struct = set[tuple[str | int, ...]](), str(kind).startswith("struct<")
+    for at in range(kind.num_fields):
+        name = kind.field(at).name if is_struct else at
+        found |= {(name, *path) for path in [(), *_fields_within(kind.field(at).type)]}
+    return found
 
 
 def _batch_size(schema: Any) -> dict[str, int]:
