@@ -27,12 +27,14 @@ def place_of(
 ) -> Path:
     """Return the real path of the folder for a new index; nothing is made there.
 
-    Raises FormatError, which says what was `expected`, where there is anything but an empty folder, and
-    ValueError where it lies inside of a source.
+    Raises FormatError, which says what was `expected`, where there is anything but an empty folder, or one
+    that is a mount point, and ValueError where it lies inside of a source.
     """
     folder = Path(os.path.realpath(local_path(destination)))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FormatError(f"{folder}: expected {expected}, found other files; choose another path")
+    if os.path.ismount(folder):  # the folder beside it lies on another disk, and cannot take its place
+        raise FormatError(f"{folder}: expected {expected}, found a mount point; choose a folder in it")
     for source in sources:
         if Path(os.path.realpath(source)) in folder.parents:
             raise ValueError(

@@ -319,6 +319,32 @@ def test_nothing_is_restored_over_something(paths: tuple[Path, Path, Path]) -> N
     assert content_of(restored) == content_of(path)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path, _, made: back_up(path, str(made)),
+        lambda path, _, made: simindex.merge([path], made),
+        lambda path, _, made: simindex.repair(path, made),
+        lambda path, _, made: simindex.resketch(path, made),
+        lambda _, store, made: simindex.restore(store, made),
+    ],
+    ids=["backup", "merge", "repair", "resketch", "restore"],
+)
+def test_a_mount_point_is_no_place_for_a_new_index(
+    paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, make: Callable[[Path, Path, Path], Any]
+) -> None:
+    path, store, restored = paths
+    filled(path).close()
+    back_up(path, store)
+    restored.mkdir()
+    is_mount = os.path.ismount
+    monkeypatch.setattr(os.path, "ismount", lambda folder: Path(folder) == restored or is_mount(folder))
+    with pytest.raises(FormatError, match="found a mount point; choose a folder in it"):
+        make(path, store, restored)
+    assert not [*restored.iterdir()]
+    assert simindex.repair(path, restored / "in it").is_whole
+
+
 def test_two_do_not_restore_to_one_place_at_once(paths: tuple[Path, Path, Path]) -> None:
     path, store, restored = paths
     filled(path).close()
