@@ -313,6 +313,13 @@ class FingerprintOptions(KeyOptions):
         help="Base of fingerprints that are written as digits.",
     ).field()
 
+    def inputs(self, *args: Any, **how: Any) -> Inputs:
+        """Return the inputs as `FileOptions.inputs` does. Raises BadParameter for a --fingerprint-base other
+        than the default without --fingerprint-field, for no fingerprint is read then."""
+        if self.fingerprint_field is None and self.fingerprint_base != Fields.fingerprint_base:
+            raise BadParameter("--fingerprint-base goes with --fingerprint-field where rows are read")
+        return super().inputs(*args, **how)
+
 
 @dataclass(frozen=True)
 class ComparedOptions(FingerprintOptions):

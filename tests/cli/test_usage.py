@@ -192,6 +192,10 @@ scaleout plan news -o o --work w --find star --id-field a | --id-field goes with
 query news fox --text-field body | --text-field goes with --input or --explain
 query news --key fox --skip-bad-rows | --skip-bad-rows goes with --input or --explain
 query news fox --fingerprint-base 10 | --fingerprint-base goes with --input or --explain
+query news --input articles.jsonl --fingerprint-base 10 | --fingerprint-base goes with --fingerprint-field
+query news fox --explain articles.jsonl --fingerprint-base 10 | goes with --fingerprint-field
+insert new articles.jsonl --fingerprint-base 10 | --fingerprint-base goes with --fingerprint-field
+join news articles.jsonl --fingerprint-base 10 | --fingerprint-base goes with --fingerprint-field
 passages news --file articles.jsonl --format jsonl | --format goes with --texts
 stats news --id-field url | --id-field goes with --texts
 report news --key-from line | --key-from goes with --texts
