@@ -78,7 +78,7 @@ def band_hashes(signature: Sequence[int], bands: int) -> list[int]:
     >>> band_hashes([1, 2, 3, 4, 5], 2) == [djb2a(b"1.2"), djb2a(b"3.4")]
     True
     """
-    buckets = band_buckets(signature, bands, len(signature) // bands)
+    buckets = band_buckets(signature, bands, len(signature) // max(bands, 1))
     return [djb2a(".".join(map(str, bucket)).encode()) for bucket in buckets]
 
 

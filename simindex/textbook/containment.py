@@ -68,7 +68,7 @@ def estimated_containment(sample_a: Set[int], sample_b: Set[int]) -> float:
 
 def corrected_containment(sample_a: Set[int], sample_b: Set[int], num_a: int, one_in: int) -> float:
     """Return the estimate whose mean over all hash functions is the containment, empty samples counted as 0.
-    `num_a`: the size of the set `a`, from 1.
+    `num_a`: the size of the set `a`; 0.0 where it is empty.
 
     Of a set of n, a share of (1 - 1/m)^n of the hash functions samples nothing, and the plain estimate is 0
     there. Dividing by the others' share makes the mean right, as where values of many pairs are averaged; of
@@ -77,7 +77,8 @@ def corrected_containment(sample_a: Set[int], sample_b: Set[int], num_a: int, on
     >>> round(corrected_containment({1, 2}, {2, 3}, num_a=10, one_in=8), 4)
     0.6785
     """
-    return estimated_containment(sample_a, sample_b) / (1 - (1 - 1 / one_in) ** num_a)
+    share = estimated_containment(sample_a, sample_b)
+    return share / (1 - (1 - 1 / one_in) ** num_a) if num_a else 0.0
 
 
 def containment_error(share: float, num_sampled: int, num_all: int) -> float:

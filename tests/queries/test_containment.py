@@ -507,6 +507,11 @@ def test_other_documents_and_indexes_are_refused(tmp_path: Path) -> None:
         index.document_frequency("one two three")
 
 
+def test_textbook_correction_of_an_empty_document_is_0() -> None:
+    empty, other = (set(textbook.sampled_hashes(hashes, 8)) for hashes in ([], range(100)))
+    assert textbook.corrected_containment(empty, other, 0, 8) == textbook.containment(empty, other) == 0.0
+
+
 def test_textbook_correction_makes_the_mean_right() -> None:
     """Over many hash functions, empty samples counted as 0 (Hera, Pierce-Ward and Koslicki 2023)."""
     draw = random.Random(1)

@@ -75,6 +75,9 @@ def test_textbook_pick_bands_is_the_list_of_seed_001() -> None:
 
 def test_textbook_band_hashes_are_djb2a_of_the_dotted_rows() -> None:
     assert textbook.band_hashes([7, -2, 30, 4, 5], 2) == [textbook.djb2a(b"7.-2"), textbook.djb2a(b"30.4")]
+    for bands in (0, -1, 6):
+        with pytest.raises(ValueError, match="bands"):
+            textbook.band_hashes([7, -2, 30, 4, 5], bands)
 
 
 @pytest.mark.parametrize(("bands", "rows"), [(0, 2), (2, 0), (3, 2)])
