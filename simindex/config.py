@@ -255,7 +255,7 @@ class Config:
         return self.seed
 
     def drawn(self) -> Config:
-        """Return the settings of a new index: a seed of "random" is drawn here."""
+        """Return the settings of a new index: a seed of "random" is drawn here, any other is kept."""
         if self.seed != "random":
             return self
         import secrets  # with all of `random` and `hashlib`: loaded where a seed is drawn
@@ -334,8 +334,8 @@ def both_values(differing: dict[str, tuple[object, object]], words: str = "{} an
 
 
 def require_equal(stored: Config, wanted: Config) -> None:
-    """Raise ConfigMismatchError, naming each differing field with both values, unless equal; a wanted seed of
-    "random" equals any."""
+    """Raise ConfigMismatchError, naming each differing field with both values, unless they are equal; a seed
+    of "random" in `wanted` equals any."""
     if wanted.seed == "random":
         wanted = replace(wanted, seed=stored.seed)
     if differing := differing_fields(stored, wanted):

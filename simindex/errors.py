@@ -113,7 +113,7 @@ class ArgumentError(Worded):
         self.argument, self.expected, self.found, self.advice = argument, expected, found, advice
 
     def at(self, where: str) -> Self:
-        """Return the error itself, with what stands before its message."""
+        """Put a text before the message of this error, in place of an earlier one, and return the error."""
         self.where = where
         return self
 
@@ -143,7 +143,7 @@ class SimIndexError(Worded):
     path: str | None = None
 
     def located(self, path: str) -> Self:
-        """Return the error itself, with the path that it is about if it had none."""
+        """Set the path of this error if it has none, and return the error itself."""
         if self.path is None:
             self.path = path
         return self

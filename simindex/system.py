@@ -27,7 +27,7 @@ def lock(file: int | IO[str] | IO[bytes], *, shared: bool = False) -> None:
 
 
 def unlock(file: int) -> None:
-    """Give a lock back, though a forked child has the same open file."""
+    """Release the lock of an open file at once, even where a forked child has the same open file."""
     fcntl.flock(file, fcntl.LOCK_UN)
 
 

@@ -34,7 +34,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg] # generic from click 8.
         self.parse, self.name = parse, parse.__name__
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ARG002 - as click calls it
-        """Return the value of a text; a default is a value already."""
+        """Return what the parser makes of a text; what is no text, as a default, is returned unchanged."""
         return self.parse(value) if isinstance(value, str) else value
 
 
@@ -42,7 +42,7 @@ class Words(click.Choice):  # type: ignore[type-arg] # generic from click 8.4 on
     """One of some words."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the word, or say which ones there are."""
+        """Return the word unchanged; BadParameter, which lists all words, for another one."""
         if value not in self.choices:
             self.fail(f"expected one of {', '.join(self.choices)}; found {value!r}", param, ctx)
         return value
@@ -90,7 +90,8 @@ class Argument(click.Argument):
         self.title, self.about = metavar, about
 
     def get_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as click calls it
-        """Return how it stands in the usage line."""
+        """Return what stands for it in the usage line: [metavar], the metavar in square brackets unless the
+        argument is required."""
         return [self.title if self.required else f"[{self.title}]"]
 
 
@@ -127,14 +128,16 @@ class Declared:
         return Declared(self.names, self.how | how)
 
     def field(self) -> Any:
-        """Return a field of a dataclass with the default of this option, which `takes` finds in it."""
+        """Return a dataclass field that has this option in its metadata, for `takes`, and its default value:
+        False for a flag; where none is given () for an option that may be repeated, else ``None``."""
         default = self.how.get("default", () if self.how.get("multiple") else None)
         default = False if self.how.get("is_flag") else default
         return dataclasses.field(default=default, metadata={"option": self})
 
 
 def option(*names: str, **how: Any) -> Declared:
-    """Declare an option, as `click.option` does."""
+    """Return an option, with what `click.option` takes: a decorator of a command or, by its `field`, a field
+    of a dataclass."""
     return Declared(names, how)
 
 
@@ -215,7 +218,7 @@ class Command(Reported):
     """A command, whose options stand below their headings, and its examples as they are typed."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and the options."""
+        """Write to the help the arguments, then the options below the heading of each; no empty section."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             if isinstance(parameter, Argument):
@@ -262,7 +265,7 @@ class LazyGroup(Reported, click.Group):
         return [*self._modules]
 
     def get_command(self, ctx: Any, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as click calls it
-        """Return a command by its name, or `None`."""
+        """Import the module of a command and return the command; ``None`` for an unknown name."""
         if cmd_name not in self._modules:
             return None
         module = importlib.import_module(f"{self.package}.{self._modules[cmd_name]}")
@@ -271,8 +274,8 @@ class LazyGroup(Reported, click.Group):
         return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that the first argument names; where there is none, fail with the option or the
-        commands that may be meant."""
+        """Return (name, command, the other arguments) for the command that the first argument names. An
+        unknown name is a UsageError, which says which option or commands may be meant."""
         name = args[0]
         if name not in self._modules:
             if any(f"--{name}" in parameter.opts for parameter in self.get_params(ctx)):

@@ -59,12 +59,13 @@ class Chart:
 
 
 def bar(share: float) -> str:
-    """Return a bar of 40 columns, so much of it filled; above 0 one at least."""
+    """Return a text of 40 characters: "#" for this share of them, above 0 one at least, then spaces."""
     return ("#" * max(round(share * _LENGTH), int(share > 0))).ljust(_LENGTH)
 
 
 def print_chart(chart: Chart) -> None:
-    """Print a chart to stdout, a bar a row, which a share of 1 or the largest count fills."""
+    """Print a chart as a table to stdout, a row for each label: its values, and a bar for the last of them,
+    which a share of 1 or the largest count fills."""
     last, power = chart.values[-1], 0.5 if chart.root else 1.0
     most = 1.0 if chart.digits else max([1, *last])
     rows = [
@@ -107,7 +108,7 @@ def picture_writer(path: str | None, or_page: bool = False) -> Callable[[Sequenc
 
 
 def _draw(axes: Any, chart: Chart) -> None:
-    """Draw a chart with digits, of shares, as lines, and one without, of counts, as bars."""
+    """Draw a chart into axes of matplotlib: as lines if it has digits (shares), else as bars (counts)."""
     indices = range(len(chart.labels))
     for name, values, colour in zip(chart.names, chart.values, _COLOURS, strict=False):
         if chart.digits:

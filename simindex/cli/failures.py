@@ -40,7 +40,7 @@ def option_of(argument: str) -> str:
 
 
 def is_option(option: str) -> bool:
-    """Whether the command that runs has an option."""
+    """Return whether the command that runs has this option; of "--words or --chars" the first counts."""
     parameters = click.get_current_context().command.params
     return any(option.partition(" ")[0] in parameter.opts for parameter in parameters)
 

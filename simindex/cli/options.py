@@ -191,7 +191,8 @@ def stored_key(index: Index, key: Key) -> Key:
 
 
 def missing_key(index: Index, key: Key) -> str:
-    """Return what to say of a key that is not in the index, and of its twin that is."""
+    """Return the message for a key that is not in the index; where the integer or the text of the same digits
+    is, the message names it and the use of --int."""
     text = f"{index.path}: key {key!r} is not in the index"
     if isinstance(key, str) and re.fullmatch(r"-?\d{1,20}", key, re.ASCII) and int(key) in index:
         return f"{text}, but the integer {int(key)} is; --int takes keys as integers"

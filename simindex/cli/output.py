@@ -340,7 +340,8 @@ def job_bar(total: int | None, waits_for: str | None) -> AbstractContextManager[
 
 @contextmanager
 def bytes_bar() -> Iterator[Advance]:
-    """Show a bar of bytes for the length of the block, which gets a function of (bytes done, of how many)."""
+    """Show a bar of bytes for the length of the block, which gets a function of (bytes done, of how many);
+    nothing is shown where stderr is no terminal."""
     with progress_bar("{task.fields[size]}", has_end=True, total=None, size="") as update:
 
         def advance(done: int, total: int) -> None:

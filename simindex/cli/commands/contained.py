@@ -219,8 +219,8 @@ def passages(
 
 
 def _print_side_by_side(found: StoredPassages, text: str, by_key: Mapping[Key, str]) -> None:
-    """Print a row for each passage: the piece of the query text, and that of the stored text where it is
-    known."""
+    """Print a table, a row for each passage: key, the piece of the query text, with `by_key` that of the
+    stored text, the start in the query text and the number of words; nothing where there is no passage."""
     columns = ["key", "text", "stored"] if by_key else ["key", "text"]
     rows = []
     for passage in found:
@@ -263,8 +263,9 @@ def _print_contained(
     one_in: int,
     threshold: float,
 ) -> None:
-    """Print the matches of queries as they come, some at a time, and at the end what is uncertain. `one_in`:
-    as many shingles as the index keeps one of."""
+    """Print the matches of queries to stdout, a list of queries at a time, and at the end to stderr how many
+    have none, the least expected recall, what is undecided (with the sample that would decide it at this
+    `threshold`), and whether any was truncated. `one_in`: the index keeps one in so many shingles."""
     queries = without = undecided = candidates = 0
     least_recall = shortest = math.inf
     is_truncated, header = False, True
@@ -300,8 +301,8 @@ def _print_contained(
 
 
 def _note_undecided(undecided: int, candidates: int, finer: int) -> None:
-    """Print how many documents are undecided, of which `candidates` were printed, and what decides: the
-    stored texts, or one in `finer` shingles; 0 where no finer sample does."""
+    """Print to stderr how many documents are undecided, and whether they were printed (`candidates` above 0);
+    then that the stored texts decide, or an index of one in `finer` shingles; not so where it is 0."""
     documents = counted(undecided, "document is", "documents are")
     what = "marked as candidates" if candidates else "not printed: find --candidates prints them"
     note(f"simindex: {documents} undecided and {what}")

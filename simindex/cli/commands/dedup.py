@@ -333,8 +333,9 @@ def note_rows(report: Any, bad: str, noun: str = "row", compared: str = "their c
 
 
 def note_found(missed: float, above: tuple[float, float] | None = None) -> None:
-    """Print the share of duplicates right at the threshold that is found, where it is not all of them; of
-    those a little `above` it, (similarity, share); and which recall finds more."""
+    """Print to stderr which share of the duplicates right at the threshold is found, 1 - `missed`, and of
+    those `above` it, (similarity, share); nothing where `missed` is below `_LEAST_MISSED`. --recall is
+    advised where less than `_ADVISED_RECALL` is found."""
     if missed >= _LEAST_MISSED:
         clearer = "" if above is None else f", {above[1]:.0%} of those at {above[0]:.2f}"
         more = f"; --recall {_ADVISED_RECALL} finds more" if 1 - missed < _ADVISED_RECALL else ""

@@ -125,7 +125,8 @@ def _lines(text: str) -> str:
 
 
 def print_explanation(found: Explanation, names: tuple[str, str], texts: tuple[str, str]) -> None:
-    """Print what two texts share: a sentence, and both with their passages as [1: ...], perhaps shortened."""
+    """Print to stdout what two texts share: a line of figures, then both texts with their passages as
+    [1: ...], each piece in or between passages as `shortened` returns it."""
     shared = zip(names, (found.share_a, found.share_b), strict=True)
     shares = [f"{share:.0%} of {printable(name)}" for name, share in shared]
     passages = counted(len(found.passages), "passage")

@@ -181,7 +181,7 @@ class Search:
 
     def why_none(self, index: Index, document: Any) -> str:
         """Return the end of a sentence that begins with "no match": the reason, or how similar the nearest
-        document is; "" where neither is known. `document`: or the key of a stored one, in a tuple."""
+        document is; "" where neither is known. `document`: a text, a Sketch or, in a tuple, a stored key."""
         if not len(index):
             return ": the index holds no documents"
         if isinstance(document, str):

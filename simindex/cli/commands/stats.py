@@ -99,7 +99,8 @@ def stats(
 
 def _common_passages(stored: Index, inputs: Inputs, share: float) -> list[tuple[int, str]]:
     """Return (number of documents, passage) for the passages in the texts of these inputs that more than this
-    share of the stored documents have: each once, whatever its case, the 20 most common first."""
+    share of the stored documents have: each once, whatever its case, the most common and then the longest
+    first, 20 at most. Documents that are no str are passed over."""
     found: dict[str, tuple[int, str]] = {}
     for row in inputs:
         if isinstance(row.document, str):
