@@ -359,7 +359,10 @@ def test_lost_run_keeps_its_documents_and_nothing_else(index: Index, clock: Cloc
         assert list(reopened) == [3]
 
 
-def test_expiry_of_more_than_the_share_that_is_allowed_removes_nothing(index: Index, clock: Clock) -> None:
+def test_expiry_of_more_than_the_share_that_is_allowed_removes_nothing(
+    index: Index, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simindex.changes.expiry.DEFAULT_BATCH_SIZE", 3)  # runs of several batches
     stored, clock.seconds = list(index), 20
     index.touch(3)
     clock.seconds = 30

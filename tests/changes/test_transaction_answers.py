@@ -108,6 +108,8 @@ def test_transaction_takes_so_many_bytes_and_says_so(tmp_path: Path) -> None:
                     index.replace(key, ["more"], "x" * 5_000)
             with pytest.raises(SimIndexError, match=over):
                 index.insert_if_new("stored", ["more"], metadata="x" * 5_000, on_conflict="replace")
+            with pytest.raises(SimIndexError, match=over):
+                index.insert_many_if_new([("stored", ["more"], "x" * 5_000)], on_conflict="replace")
             assert list(index) == ["stored", *range(8)]
             assert index["stored"].metadata == {"a": "b"}
             index.remove("stored")

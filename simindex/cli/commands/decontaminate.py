@@ -105,7 +105,7 @@ def decontaminate(
     items: Any = against[0]
     if len(against) > 1 or not is_index(items):
         of_items = replace(reads, text_field=against_text_field or reads.text_field)
-        items = of_items.inputs(against, key_from="line", whole_rows=True)
+        items = of_items.inputs(against, key_from="line")
     elif against_text_field is not None:
         raise BadParameter("--against-text-field goes with inputs, not with an index")
     progress = Progress(rows, "contaminated")

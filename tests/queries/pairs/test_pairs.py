@@ -214,6 +214,15 @@ def test_texts_bring_exactness_without_anything_kept(tmp_path: Path) -> None:
         assert [p.b for p in index.pairs(0.9, texts=shingled)] == ["c"]
 
 
+def test_copy_whose_text_differs_is_paired_with_what_is_like_its_text() -> None:
+    """By their sketches the second is the first; by its text it is the third."""
+    ferry, bread = set(range(30)), set(range(100, 130))
+    with simindex.open(":memory:", config=Config(num_perm=64, simhash=None)) as index:
+        index.insert_many([("first", ferry), ("second", ferry), ("third", ferry | {99})])
+        pairs = index.pairs(0.9, texts={"first": ferry, "second": bread, "third": bread})
+        assert [(pair.a, pair.b) for pair in pairs] == [("second", "third")]
+
+
 # ---- bounds ----
 
 
