@@ -110,7 +110,8 @@ class _Copying:
         }
 
     def _begin(self) -> None:
-        """Note which segments the target has already, and count the bytes of the rest as the total.
+        """Note which segments the target has already, and count the bytes of the rest, and of the small
+        databases, as the total.
 
         Raises BackupTargetError where it is of a newer state than the index, or has another segment under an
         id, and IndexFullError where a folder has no room.

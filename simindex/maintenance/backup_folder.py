@@ -221,8 +221,8 @@ class FolderTarget:
 
 
 def _tail(txn: ReadTransaction, name: str, first: bytes | None) -> Iterator[Items]:
-    """Yield the checked entries of a database from the key `first` on, in lists of about `PART_BYTES`; of
-    ``None`` nothing."""
+    """Yield the entries of a database from the key `first` on, their seals and order checked, in lists of
+    about `PART_BYTES`; of ``None`` nothing."""
     return checked(name, batched(txn.parts(name, first))) if first is not None else iter(())
 
 

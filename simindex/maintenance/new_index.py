@@ -438,8 +438,8 @@ def _config_of(
 
 
 def _resketched(documents: NewDocuments, config: Config) -> NewDocuments:
-    """Return documents with sketches cut down to other settings: fewer rows, a coarser sample, one half
-    alone. Raises ValueError where nothing is left of a sketch."""
+    """Return a copy of documents with sketches cut down to other settings: fewer rows, a coarser sample, one
+    half alone. Raises ValueError where nothing is left of a sketch."""
     old = documents.sketches
     sketches = SketchBatch(len(old), config.num_perm, config.keep_shingles, None)
     halves = (HAS_SIGNATURE if config.num_perm else 0) | (HAS_FINGERPRINT if config.simhash else 0)

@@ -448,8 +448,9 @@ class _Repair:
     # ---- one segment ----
 
     def _save(self, session: Session, part: SegmentRemains, found: np.ndarray) -> None:
-        """Store the documents of these records (_RECORD), with what is left of their segment; send the
-        progress, and note what is lost. Sketches and samples of leaders are kept for segments to come."""
+        """Store the documents of these records (_RECORD), with what is left of their segment, in commits of
+        `BATCH`; send the progress after each, and note what is lost. Sketches and samples of leaders are
+        kept for segments to come."""
         # Leaders of earlier segments have smaller doc ids, so that all ascend.
         rows = np.concatenate([self._leaders, part.rows(found["doc_id"], found["key_hash"])])
         self._leaders = rows[np.isin(rows["doc_id"], list(self._wanted_leaders))]

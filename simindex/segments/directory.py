@@ -357,8 +357,9 @@ class Directory:
     def entries_of(
         self, table: int, keys: np.ndarray, counts: np.ndarray
     ) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Yield (first, end, `find_entries` of keys[first:end], all of them), a part of the keys with about
-        ENTRIES_A_TIME entries at a time; `counts`: entries of each key, as `count_keys` returns them."""
+        """Yield (first, end, `find_entries` of keys[first:end], all of them), a part of the keys with at most
+        ENTRIES_A_TIME entries at a time, or one key with more; `counts`: entries of each key, as `count_keys`
+        returns them."""
         ends, first = np.cumsum(counts), 0
         while first < len(keys):
             most = (int(ends[first - 1]) if first else 0) + ENTRIES_A_TIME
