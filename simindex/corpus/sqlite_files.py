@@ -39,7 +39,11 @@ def naming_file(path: str) -> Iterator[None]:
 def opened_sqlite(path: str) -> Iterator[sqlite3.Connection]:
     """Open a database, made if it is missing, for the length of the block, without implicit transactions. A
     full or failing disk in the block is an ``OSError``, as in `naming_file`."""
-    with naming_file(path), closing(sqlite3.connect(path, isolation_level=None)) as db:
+    with (
+        naming_file(path),
+        # Where a job failed in a thread, its traceback may hold the block, and go in another one.
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as db,
+    ):
         yield db
 
 

@@ -4,6 +4,7 @@ import errno
 import resource
 import sqlite3
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -35,3 +36,11 @@ def test_disk_that_takes_no_texts_at_all_is_named(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (failure.value.errno, failure.value.filename) == (errno.EIO, path)
+
+
+def test_block_that_a_thread_has_begun_is_left_in_another(tmp_path: Path) -> None:
+    """As that of a job which failed in a thread, and whose error goes later."""
+    block = opened_sqlite(str(tmp_path / "some.sqlite"))
+    (thread := Thread(target=block.__enter__)).start()
+    thread.join()
+    block.__exit__(None, None, None)
