@@ -52,9 +52,13 @@ the similarity, and `Config.short_texts` finds what these settings do not."""
 
 def _normalize_steps(value: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return the named steps in the order of application, each once; of a text, those between spaces or
-    commas; of ``None``, none. Raises ArgumentValueError for an unknown one."""
+    commas; of ``None``, none. Raises ArgumentTypeError for what cannot be iterated over, as False, and
+    ArgumentValueError for an unknown name."""
     if value is None:
         return ()
+    if not isinstance(value, Iterable):
+        expected = "names of steps, in a list, a tuple or one string, or None"
+        raise ArgumentTypeError("normalize", expected, type(value).__name__)
     names = value.replace(",", " ").split() if isinstance(value, str) else list(value)
     for name in names:
         if name not in NORMALIZE_STEPS:

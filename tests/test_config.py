@@ -53,6 +53,7 @@ OF_ROWS = partial(Sketch.from_rows, range(64))
         (lambda: WordShingles(0), ValueError, "size: expected 1..1024, found 0"),
         (lambda: WordShingles("3"), TypeError, "size: expected an int, found str"),
         (lambda: CharShingles(9, "lowercase"), ValueError, "normalize: expected steps .*found 'lowercase'"),
+        (lambda: WordShingles(3, False), TypeError, "normalize: expected names of .*None, found bool"),
         (lambda: WordShingles(3, [5]), ValueError, "normalize: expected steps out of .*found 5"),
         (lambda: SimHashConfig(9), ValueError, "max_distance: expected 0..8, found 9"),
         (lambda: SimHashConfig(-1), ValueError, "max_distance: expected 0..8, found -1"),
