@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from simindex.all_pairs.pair import Pair
+from simindex.checks import require_many
 from simindex.config import Config
 from simindex.formulas.curve import DEFAULT_THRESHOLD
 from simindex.index import Index
@@ -33,12 +34,14 @@ def pairs(
         Pairs, in the order of their first and their second place.
 
     Raises:
-        TypeError, ValueError: a document is none, with its place in the list; a threshold out of range.
+        TypeError, ValueError: one text, a mapping or a data frame in place of a list; a document is none,
+            with its place in the list; a threshold out of range.
 
     >>> import simindex
     >>> [(pair.a, pair.b, pair.similarity) for pair in simindex.pairs(["one page", "another", "One page!"])]
     [(0, 2, 1.0)]
     """
+    require_many("pairs", "documents", documents, "a list of it")
     found = list(documents)
     with _index_of(found, config) as index:
         return sorted(index.pairs(threshold, texts=found.__getitem__), key=lambda pair: (pair.a, pair.b))
@@ -61,12 +64,14 @@ def unique(
         Those of `documents` that stay, in order.
 
     Raises:
-        TypeError, ValueError: a document is none, with its place in the list; a threshold out of range.
+        TypeError, ValueError: one text, a mapping or a data frame in place of a list; a document is none,
+            with its place in the list; a threshold out of range.
 
     >>> import simindex
     >>> simindex.unique(["the same page", "The same page!", "another page"])
     ['the same page', 'another page']
     """
+    require_many("unique", "documents", documents, "a list of it")
     found = list(documents)
     with _index_of(found, config) as index:
         stars = index.clusters(threshold, "star", texts=found.__getitem__)

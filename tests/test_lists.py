@@ -4,7 +4,9 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,3 +120,11 @@ def test_unique_takes_ready_shingles_and_nothing_at_all() -> None:
     assert simindex.unique([]) == []
     with pytest.raises(TypeError, match="key 1"):
         simindex.unique(["a text", 7])  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("of_list", [simindex.pairs, simindex.unique])
+@pytest.mark.parametrize("documents", ["one page", b"one page", {"a": "one page"}, 3])
+def test_list_that_is_no_list_is_refused(of_list: Callable[[Any], object], documents: object) -> None:
+    found = f"expected an iterable of documents, found {type(documents).__name__}; "
+    with pytest.raises(TypeError, match=found):
+        of_list(documents)
