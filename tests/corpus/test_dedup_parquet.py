@@ -195,22 +195,41 @@ def test_columns_get_their_types_from_the_first_values_however_late_these_are(tm
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
-@pytest.mark.parametrize("late", [3, 3.0])
-def test_field_that_only_later_structs_have_is_written_or_refused(tmp_path: Path, late: float) -> None:
+@pytest.mark.parametrize("late", [3, 3.5, "x"])
+def test_field_that_only_later_structs_have_is_written_or_refused(tmp_path: Path, late: float | str) -> None:
     rows: list[dict[str, Any]] = [
         {"id": number, "text": text, "more": [{"n": late, "by": "bob"}] if number > 250 else [{"n": 1}]}
         for number, text in enumerate(TEXTS)
     ]
     (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    if isinstance(late, float):
+    if isinstance(late, str):
         with pytest.raises(InputError, match="expected rows of the columns of the first ones, found others"):
             deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", 1.0)
         return
     deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", 1.0)
     found = parquet.read_table(tmp_path / "out.parquet").to_pylist()
-    whole = [{"n": 1, "by": None}], [{"n": 3, "by": "bob"}]
+    whole = [{"n": 1, "by": None}], [{"n": late, "by": "bob"}]
     assert [row["more"] for row in found] == [whole[row["id"] > 250] for row in found]
     assert found[-1]["id"] > 250
+
+
+@pytest.mark.parametrize(
+    ("first", "late", "is_written"),
+    [(1, 0.5, True), (2**53 + 1, 0.5, False), ([1], [0.5], True), (0.5, 1, True), (7, "007", False)],
+)
+def test_integers_become_floats_where_later_rows_have_some_and_are_as_large(
+    tmp_path: Path, first: Any, late: Any, is_written: bool
+) -> None:
+    rows = [{"id": n, "text": text, "score": late if n > 250 else first} for n, text in enumerate(TEXTS)]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    if is_written:
+        deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", 1.0)
+        found = parquet.read_table(tmp_path / "out.parquet").to_pylist()
+        assert [row["score"] for row in found] == [late if row["id"] > 250 else first for row in found]
+        assert found[-1]["id"] > 250
+    else:
+        with pytest.raises(InputError, match="expected rows of the columns of the first ones, found others"):
+            deduplicate(tmp_path / "a.jsonl", tmp_path / "out.parquet", 1.0)
 
 
 def test_lists_of_other_item_names_and_sizes_are_one_column(tmp_path: Path) -> None:

@@ -156,14 +156,28 @@ class ParquetOutput(Output):
         return cast
 
     def _joined(self, one: Any, other: Any) -> Any:
+        """Return a field that has the values of two of one name; where only the first can, that. Raises
+        pyarrow's errors where neither can."""
         if one.type == other.type:
             return one
+        arrow = self._arrow
+        schemas = [arrow.schema([field]) for field in (one, other)]
         try:
-            return self._arrow.unify_schemas([self._arrow.schema([field]) for field in (one, other)]).field(0)
+            return arrow.unify_schemas(schemas).field(0)
         except (ValueError, TypeError):
-            if not _fields_within(other.type) <= _fields_within(one.type):
-                raise  # a cast would leave some out, and say nothing
+            pass
+        try:  # as float64 for int64
+            found = arrow.unify_schemas(schemas, promote_options="permissive").field(0)
+        except (ValueError, TypeError):
+            is_text = arrow.types.is_string(other.type) or arrow.types.is_large_string(other.type)
+            if is_text or not _fields_within(other.type) <= _fields_within(one.type):
+                raise  # a cast would make 7 of "007", or leave some out, and say nothing
             return one
+        if found.type != one.type:
+            for number in range(self._num_parts):  # they are cast when they are joined
+                part = self._parquet.ParquetFile(self._part(number)).read(columns=[one.name])
+                part.cast(arrow.schema([found]))  # an integer beyond 2**53 is no float64
+        return found
 
     def _tables(self) -> list[Any]:
         tables: list[Any] = []
