@@ -58,7 +58,9 @@ def whole_file(path: str, permissions: int | None = None) -> Iterator[IO[bytes]]
 
     Args:
         permissions: of the file; ``None``: those that the umask leaves."""
-    beside = f"{path}.{secrets.token_hex(16)}.partial"
+    folder, name = os.path.split(path)
+    # A name may have 255 bytes, and a character of UTF-8 has up to four.
+    beside = os.path.join(folder, f"{name[:48]}.{secrets.token_hex(16)}.partial")
     try:
         with open(
             beside, "xb", 1 << 20, opener=lambda path, flags: os.open(path, flags, permissions or 0o666)

@@ -24,6 +24,12 @@ def pages(run: Run, tmp_path: Path) -> str:
     return "pages"
 
 
+@pytest.mark.parametrize("name", ["n" * 255, "\U0001f600" * 63])
+def test_export_writes_a_file_of_the_longest_name(run: Run, pages: str, name: str) -> None:
+    assert run("export", pages, "-o", name).code == 0
+    assert Path(name).stat().st_size
+
+
 def test_get_shows_what_is_stored_and_reports_what_is_not(run: Run, pages: str) -> None:
     result = run("get", pages, "fox", "wolf")
     assert (result.code, result.err) == (1, "simindex: pages: key 'wolf' is not in the index\n")
