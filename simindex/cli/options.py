@@ -172,13 +172,21 @@ def inputs_of(name: str, help_: str, metavar: str = "INPUT") -> Declared:
 # ---- keys ----
 
 
+def parse_int(text: str) -> int:
+    """Return the integer that a text writes. Raises ValueError where it is none, or has underscores, which
+    only Python's own literals take."""
+    if "_" in text:
+        raise ValueError(text)
+    return int(text)
+
+
 def parse_key(text: str, int_keys: bool) -> Key:
     """Return the key that was written on the command line: a str, or with --int an integer. BadParameter
     where it is no integer then; whether the index takes it as a key is not checked."""
     if not int_keys:
         return text
     try:
-        return int(text)
+        return parse_int(text)
     except ValueError:
         raise BadParameter(f"--int: expected an integer, found {text!r}") from None
 

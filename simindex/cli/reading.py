@@ -15,7 +15,7 @@ from click import BadParameter
 
 from simindex.batching import bytes_of_item, in_parts
 from simindex.cli.command import argument, flag, option
-from simindex.cli.options import FileOptions, parse_key
+from simindex.cli.options import FileOptions, parse_int, parse_key
 from simindex.cli.output import Advance, counted, note
 from simindex.config import FEW_SHINGLES, WordShingles
 from simindex.format.keys import Key
@@ -125,7 +125,7 @@ def _lines_of(path: str, int_keys: bool) -> list[Key]:
             if not text:
                 continue
             try:
-                keys.append(int(text) if int_keys else text)
+                keys.append(parse_int(text) if int_keys else text)
             except ValueError:
                 origin = f"{source.name}:{lines.number}"
                 raise InputError(origin, f"expected an integer, found {text!r:.80}") from None

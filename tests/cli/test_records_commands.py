@@ -24,6 +24,14 @@ def pages(run: Run, tmp_path: Path) -> str:
     return "pages"
 
 
+def test_integer_keys_have_no_underscores(run: Run, pages: str) -> None:
+    result = run("get", pages, "1_0", "--int")
+    assert (result.code, "expected an integer, found '1_0'" in result.err) == (2, True)
+    assert (
+        "expected an integer, found '1_0'" in run("get", pages, "--int", "--input", "-", stdin=b"1_0\n").err
+    )
+
+
 @pytest.mark.parametrize("name", ["n" * 255, "\U0001f600" * 63])
 def test_export_writes_a_file_of_the_longest_name(run: Run, pages: str, name: str) -> None:
     assert run("export", pages, "-o", name).code == 0
