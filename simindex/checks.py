@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from numbers import Integral
+from typing import Any
+
+import numpy as np
 
 from simindex.errors import ArgumentTypeError, ArgumentValueError
 
@@ -58,6 +61,11 @@ def _require_number(name: str, value: object, expected: str = "a number") -> flo
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ArgumentTypeError(name, expected, type(value).__name__)
     return value
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number of NumPy as a float of Python, and any other value as it is."""
+    return float(value) if isinstance(value, np.floating | np.integer) else value
 
 
 def require_share(name: str, value: object, *, zero: bool = False) -> None:

@@ -89,6 +89,14 @@ def test_integer_of_numpy_is_an_int(index: Index, tmp_path: Path, kind: Callable
     assert report.kept == 1
 
 
+@pytest.mark.parametrize("share", [np.float32(0.5), np.float16(0.5), np.float64(0.5), np.int64(1)])
+def test_share_of_numpy_is_a_float(index: Index, share: Any) -> None:
+    own = float(share)
+    assert index.query(FOX, share, recall=share) == index.query(FOX, own, recall=own)
+    assert index.query_key("fox", share) == index.query_key("fox", own)
+    assert list(index.pairs(share, recall=share)) == list(index.pairs(own, recall=own))
+
+
 # ---- keys ----
 
 BAD_KEYS: list[tuple[Any, type[Exception], str]] = [

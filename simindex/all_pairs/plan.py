@@ -9,7 +9,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.all_pairs.tables import EVERY_KEY
-from simindex.checks import require_ignorable, require_int, require_word
+from simindex.checks import plain_number, require_ignorable, require_int, require_word
 from simindex.errors import Argument, ArgumentValueError
 from simindex.format.layout import FIRST_BAND_TABLE
 from simindex.formulas.match_odds import band_plan, estimate_cut, exact_plan
@@ -99,6 +99,7 @@ def plan_pairs(
     """Return what the arguments of `Index.pairs` ask for; with `ignore_common` and without texts it is exact,
     too. Raises TypeError and ValueError as `pairs` does. `call`: the public name, for messages."""
     config = scheme.config
+    threshold, recall = plain_number(threshold), plain_number(recall)
     query = query_by(config, 1, call, by, threshold, max_distance, None, recall, exact)
     require_one_measure(call, query)
     if ignore_common is not None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from simindex import _kernel
 from simindex.batching import Part, bytes_of, in_order, in_parts, num_workers
-from simindex.checks import require_int, require_share
+from simindex.checks import plain_number, require_int, require_share
 from simindex.config import Config
 from simindex.errors import Argument, ArgumentValueError
 from simindex.format.kernel_structs import MATCH, MATCHES, NO_VALUE, rows_without
@@ -559,6 +559,7 @@ def query_by(
         distance = most if max_distance is None else max_distance
         distance = require_int("max_distance", distance, 0, most, remark=", which this index was built for")
         return FingerprintQuery(distance, limit, max_candidates)
+    threshold, recall = plain_number(threshold), plain_number(recall)
     for name, share in (("threshold", threshold), ("recall", recall)):
         if type(share) is not float and (share is not None or name == "threshold"):
             require_share(name, share)
