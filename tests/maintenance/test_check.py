@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import signal
+import struct
 from collections.abc import Callable, Set
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from support import stored as lmdb_pages
 from support.ends import complain, die, leave
 from support.indexes import CONFIG, make_index, problems_of, text
-from support.stored import flipped, store_values, stored_values
+from support.stored import data_of, flipped, store_values, stored_values
 from support.texts import SMALL
 
 import simindex
@@ -314,6 +315,21 @@ def test_zeroed_meta_page_is_reported_by_its_number_alone(tmp_path: Path, page: 
     message = "expected a meta page of LMDB, found other bytes"
     problems = [problem.to_dict() for problem in problems_of(tmp_path / "i")]
     assert problems == [{"kind": "page", "message": message, "page": page}]
+
+
+@pytest.mark.parametrize("field", ["number", "flags"])
+def test_header_of_a_large_value_is_looked_at(tmp_path: Path, field: str) -> None:
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        index.insert_many((number, [str(number)]) for number in range(500))
+    data, size = data_of(tmp_path / "i"), lmdb_pages.PAGE
+    whole, at = data.read_bytes(), {"number": 0, "flags": 10}[field]
+    heads = {page: struct.unpack_from("<QHH", whole, page * size) for page in range(len(whole) // size)}
+    large = [page for page, (number, _, flags) in heads.items() if (number, flags) == (page, 0x04)]
+    assert large
+    for page in large:
+        for bit in (0, 3):
+            data.write_bytes(flipped(whole, 8 * (page * size + at) + bit))
+            assert problems_of(tmp_path / "i")
 
 
 def test_file_cut_short_is_told_at_every_length(index: Path) -> None:
