@@ -23,7 +23,7 @@ from simindex.inputs.source import BYTE_ORDER_MARK, Cells, Found, Lines, Source,
 def read(source: Source, fields: Fields, delimiter: str | None = None) -> Iterator[Found]:
     """Yield (number of the line in which it ends, `Cells`, values by column) of each row of a source of CSV
     behind its header. Of what is no row the third is a BadRowError, and the second ``None`` where the parser
-    refused it. Empty lines behind the header are left out; an empty cell of the key column is ``None``.
+    refused it. Empty lines are left out; an empty cell of the key column is ``None``.
     Without a delimiter the header says it; see `delimiter_of`.
 
     Raises BadRowError where the header cannot be parsed, and InputError where it is not UTF-8, or a column
@@ -50,12 +50,14 @@ def read(source: Source, fields: Fields, delimiter: str | None = None) -> Iterat
                 continue
             if cells is None:
                 return
+            if not cells:
+                continue
             if header is None:
                 header = _header(source, f"{source.name}:{feed.number}", fields, cells)
                 names = names_of(header)
                 line_end = "\r\n" if feed.row.endswith(b"\r\n") else "\n"
                 source.take_head(Cells(feed.row, header, header, delimiter, line_end))
-            elif cells:
+            else:
                 content = Cells(feed.row, header, cells, delimiter, line_end)
                 yield feed.number, content, _values(source, feed.number, fields, names, cells)
 
@@ -120,11 +122,18 @@ class _Feed:
         self.begin_row()
 
     def first_line(self) -> str:
-        """Return the first line as text; the parser gets it all the same. "" of no line, or of one over the
-        limit."""
-        line = next(self._iterator, b"")
-        self._iterator = chain([line] if line else [], self._iterator)
-        return "" if isinstance(line, BadRowError) else line.decode("utf-8", "replace")
+        """Return the first line that is not empty as text; the parser gets all of them the same. "" where
+        there is none, or it is over the limit."""
+        read = bytearray()
+        for line in self._iterator:
+            if isinstance(line, BadRowError):
+                self._iterator = chain([line], self._iterator)
+                break
+            read += line
+            if line.removeprefix(BYTE_ORDER_MARK).strip(b"\r\n"):
+                break
+        self._ahead = io.BytesIO(read)
+        return read.lstrip(b"\r\n").decode("utf-8", "replace")
 
     def begin_row(self) -> None:
         """Drop the lines of the row before: the next line begins a row."""

@@ -42,6 +42,20 @@ def test_csv_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path, header
     assert rows == [Row("a", "one two", None)]
 
 
+@pytest.mark.parametrize(
+    "content", [b"\n\r\nid;text\r\n\r\na;one, two\n", b"\xef\xbb\xbf\nid\ttext\n\na\tone, two\n"]
+)
+def test_csv_empty_lines_count_as_lines_alone(tmp_path: Path, content: bytes) -> None:
+    """Before the header, too; spreadsheets write them."""
+    path = tmp_path / "a.csv"
+    assert read(path, content) == [Row("a", "one, two", None)]
+    number = content.count(b"\n") + 1
+    bad = read(path, content + b"b;c\td;e\tf\n")[-1]
+    assert isinstance(bad, BadRowError)
+    assert str(bad).startswith(f"{path}:{number}: ")
+    assert read(path, b"\n\r\n") == read(path, b"")
+
+
 def rows_of(path: Path, content: bytes, limits: Limits) -> list[object]:
     """The documents of a file, with the words of an error in place of a row that is over a limit."""
     path.write_bytes(content)
