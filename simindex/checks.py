@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
-
-import numpy as np
 
 from simindex.errors import ArgumentTypeError, ArgumentValueError
 
@@ -64,8 +62,10 @@ def _require_number(name: str, value: object, expected: str = "a number") -> flo
 
 
 def plain_number(value: Any) -> Any:
-    """Return a number of NumPy as a float of Python, and any other value as it is."""
-    return float(value) if isinstance(value, np.floating | np.integer) else value
+    """Return a number of another type than Python's own, one of NumPy say, as a float, and any other value
+    as it is."""
+    is_foreign = not isinstance(value, float | int | None) and isinstance(value, Real)
+    return float(value) if is_foreign else value
 
 
 def require_share(name: str, value: object, *, zero: bool = False) -> None:
