@@ -331,17 +331,18 @@ class _Copies:
 
     def between(self, a: np.ndarray, b: np.ndarray) -> Iterator[np.ndarray]:
         """Yield the edges between two groups of documents, given by their leaders, for each pair of leaders
-        in `a` and `b`: each document of one group with each of the other, but none with itself."""
-        at_once = max(PAIRS // int(self._sizes.max()) ** 2, 1)
-        for first in range(0, len(a), at_once):
-            here = slice(first, first + at_once)
-            left, right = (np.searchsorted(self.leaders, some[here]) for some in (a, b))
-            sizes = self._sizes[left] * self._sizes[right]
-            within = indices_within(np.zeros_like(sizes), sizes)
-            left, right = np.repeat(left, sizes), np.repeat(right, sizes)
-            turns = np.divmod(within, self._sizes[right])
+        in `a` and `b`: each document of one group with each of the other, but none with itself; of a group
+        with itself both ways round, so that each edge comes twice."""
+        left, right = np.searchsorted(self.leaders, a), np.searchsorted(self.leaders, b)
+        ends = np.cumsum(self._sizes[left] * self._sizes[right])
+        for first in range(0, int(ends[-1]) if len(ends) else 0, PAIRS):
+            # Of many documents and one large group alike: so many edges at a time, wherever a group ends.
+            at = np.arange(first, min(first + PAIRS, int(ends[-1])))
+            pairs = np.searchsorted(ends, at, side="right")
+            of_left, of_right = left[pairs], right[pairs]
+            turns = np.divmod(ends[pairs] - at - 1, self._sizes[of_right])
             one, other = (
                 self._numbers[self._begins[leader] + turn]
-                for leader, turn in zip((left, right), turns, strict=True)
+                for leader, turn in zip((of_left, of_right), turns, strict=True)
             )
             yield edges_between(one, other)[one != other]

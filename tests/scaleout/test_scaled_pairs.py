@@ -1,7 +1,9 @@
 """Pairs and clusters of several indexes against those of one index, without Ray."""
 
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +15,7 @@ from support.stages import LocalTasks
 
 import simindex
 from simindex import Config, ConfigMismatchError, Key, SimHashConfig, SimIndexError, scaleout
+from simindex.all_pairs.candidates import verified
 from simindex.scaleout import pair_job
 
 CONFIG = Config(num_perm=64, simhash=SimHashConfig(3, shingles=simindex.WordShingles(1)))
@@ -232,6 +235,25 @@ def test_long_runs_are_treated_and_counted_as_in_one_index(
         assert set(map(frozenset, groups)) == set(map(frozenset, groups_of_one))
         assert groups == groups_of_one or linkage == "components"
         assert clusters.bounded == clusters_of_one.bounded
+
+
+def test_equal_documents_are_paired_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "edges of equal documents in memory", 1_000)
+    monkeypatch.setattr(pair_job, "verified", partial(verified, pairs=1_000))
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    for path in paths:
+        with simindex.open(path, config=Config(num_perm=64, keep_shingles=16)) as index:
+            index.insert_many((number, "this page was not found") for number in range(400))
+    tracemalloc.start()
+    try:
+        with scaleout.pairs(paths, max_run=16, memory_bytes=1 << 20) as pairs:
+            next(pairs)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 30 << 20, f"{most >> 20} MiB"  # 800 times 800 edges at once take 44 MiB
 
 
 def test_ranges_hand_on_no_more_pairs_than_hold_documents_together(tmp_path: Path, tasks: LocalTasks) -> None:

@@ -73,6 +73,7 @@ BOUNDS = {
     "bytes of metadata": "format.records:MAX_METADATA_BYTES",
     "members of a cluster in memory": "all_pairs.clusters:_MEMBERS_AT_ONCE",
     "entries whose sketches are in memory": "all_pairs.ranges:BLOCK",
+    "edges of equal documents in memory": "all_pairs.ranges:PAIRS",
     "bytes of a frame": "corpus.dedup.writer_loop:FRAME_BYTES",
     "rows of a frame": "corpus.dedup.writer_loop:FRAME_ROWS",
     "seconds between journals of kept rows": "corpus.dedup.writer_loop:_SECONDS_A_MARK",
