@@ -531,7 +531,7 @@ def document_frequency(view: View, document: Document) -> dict[Any, int]:
         _, first = np.unique(hashes, return_index=True)
         hashes = hashes[np.sort(first)]
     else:
-        shingles = list(dict.fromkeys(shingles_in(document, config.shingles)))
+        shingles = list(shingles_in(document, config.shingles))
         hashes = ready_hashes(shingles, config.hash_seed)
     mixed = mixed_hashes(hashes)
     is_sampled = mixed <= np.uint64(sample_top(config.containment))

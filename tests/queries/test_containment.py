@@ -524,3 +524,11 @@ def test_textbook_correction_makes_the_mean_right() -> None:
     met = textbook.meeting_probability(6, 8)
     assert sums[0] / 4000 == pytest.approx(0.5 * met, abs=0.03)
     assert sums[1] / 4000 == pytest.approx(0.5, abs=0.05)
+
+
+def test_document_frequency_refuses_a_list_as_a_shingle_and_counts_one_given_twice_once() -> None:
+    with simindex.open(":memory:", config=simindex.Config(containment=1)) as index:
+        index.insert("a", ["x", "y"])
+        assert index.document_frequency(["x", "z", "x"]) == {"x": 1, "z": 0}
+        with pytest.raises(TypeError, match="shingle: expected str, bytes or int, found"):
+            index.document_frequency([["x"]])  # type: ignore[arg-type]
