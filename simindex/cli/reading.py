@@ -122,6 +122,8 @@ def _lines_of(path: str, int_keys: bool) -> list[Key]:
         for line in sound(lines):
             # Bytes that are not UTF-8 come out as they do in a file name, and so in a key made of one.
             text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            if lines.number == 1:
+                text = text.removeprefix("\ufeff")  # a byte order mark, as editors of Windows write it
             if not text:
                 continue
             try:

@@ -19,7 +19,7 @@ def test_remove_takes_keys_away(run: Run, news: str) -> None:
 
 
 def test_remove_reads_keys_from_a_file_or_stdin(run: Run, news: str, tmp_path: Path) -> None:
-    (tmp_path / "keys").write_bytes(b"fox\r\n\nfox too\n")
+    (tmp_path / "keys").write_bytes(b"\xef\xbb\xbffox\r\n\nfox too\n")
     assert run("remove", news, "--input", "keys").code == 0
     assert run("remove", news, "--int", "--input", "-", stdin=b"7\n").code == 0
     assert stored(news) == []
