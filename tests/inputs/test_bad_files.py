@@ -125,17 +125,6 @@ def test_null_in_place_of_a_row_is_called_null(run: Run, tmp_path: Path) -> None
     must_say(run("insert", "news", "b.json"), "b.json: expected a JSON array of objects, found null")
 
 
-def test_time_without_a_zone_has_a_remedy_of_the_command_line(run: Run) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    table = {"id": ["fox"], "text": [FOX], "at": pyarrow.array([0], pyarrow.timestamp("us")), "n": [1]}
-    parquet.write_table(pyarrow.table(table), "a.parquet")
-    result = run("insert", "news", "a.parquet", "--metadata")
-    must_say(result, "which has no time zone; give it one, such as UTC")
-    assert "tzinfo" not in result.err
-    assert run("insert", "news", "a.parquet", "--metadata-field", "n").code == 0
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_columns_of_one_name_stay_apart_where_they_are_not_read(run: Run, suffix: str) -> None:
     rows = [["fox", FOX, "one", "two"], ["fox too", FOX, "three", "four"], ["ship", SHIP, "five", "six"]]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 from simindex import remote
@@ -44,6 +46,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
             # Not the number that the footer has for the whole file: some writers leave it 0.
             num_rows = sum(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
             num_bytes = source.total_bytes() or 0
+            as_text = _not_storable(file.schema_arrow, fields)
             columns = None if fields.metadata or fields.whole_rows else wanted
             selects = fields.whole_rows and not fields.metadata
             for group in range(file.num_row_groups):
@@ -59,6 +62,7 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
                         if isinstance(found, str):
                             yield number, None, BadRowError(f"{source.name}:{number}", found)
                         else:
+                            found |= {name: _storable(found[name]) for name in as_text if name in found}
                             yield number, BatchRow(batch, at), found
             if not number:
                 source.take_head(BatchRow(_no_rows(file.schema_arrow), 0))
@@ -68,6 +72,30 @@ def read(source: Source, fields: Fields) -> Iterator[Found]:
         beyond = f" beyond row {number:,}" if number else ""
         kind = remote.UnreachableError if is_remote(source.path) else InputError  # it may be either
         raise kind(source.name, f"cannot be read{beyond}: {reason_of(exc)}") from exc
+
+
+def _not_storable(schema: Any, fields: Fields) -> list[str]:
+    """Return the columns that are kept as metadata, by their names in rows, whose values `_storable` has to
+    look at."""
+    if not fields.keeps_metadata:
+        return []
+    from pyarrow import types
+
+    own, kinds = (fields.id, fields.document), (types.is_temporal, types.is_decimal, types.is_nested)
+    columns = zip(names_of(schema.names), schema.types, strict=True)
+    return [name for name, kind in columns if name not in own and any(of(kind) for of in kinds)]
+
+
+def _storable(value: Any) -> Any:
+    """Return a value as the metadata of an index has it: dates, times and timestamps without a zone in ISO
+    8601, decimals and durations as they are printed."""
+    if isinstance(value, dict):
+        return {name: _storable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(one) for one in value]
+    if isinstance(value, date | time) and not (isinstance(value, datetime) and value.tzinfo):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal | timedelta) else value
 
 
 def _no_rows(schema: Any) -> Any:

@@ -1,5 +1,7 @@
 """Parquet: only the wanted columns, row by row."""
 
+import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 from support.faults import around, set_bound
 from support.texts import rows_and_bad
 
+import simindex
 from simindex.inputs import BadRowError, Fields, InputError, Inputs, Limits, Row
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -34,6 +37,29 @@ def test_parquet_keeps_the_other_columns_when_asked(tmp_path: Path) -> None:
         assert list(inputs) == [Row(f"{path}:1", ("a", "b"), metadata)]
     (bad,) = rows_and_bad([str(path)])
     assert str(bad).startswith(f"{path}:1: expected a key in the field 'id', found null; --id-field")
+
+
+def test_parquet_metadata_of_types_that_no_index_stores_is_text(tmp_path: Path) -> None:
+    """A timestamp without a zone is what pandas writes."""
+    day, hour, length = datetime.date(2026, 1, 2), datetime.time(3, 4), datetime.timedelta(hours=1)
+    naive, aware = datetime.datetime.combine(day, hour), datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    values = {
+        "a": day,
+        "b": hour,
+        "c": naive,
+        "d": aware,
+        "e": length,
+        "f": Decimal("1.50"),
+        "g": [day],
+        "n": 1,
+    }
+    row = {"id": 1, "text": "one text", **values, "h": {"of": naive}}
+    (found,) = inputs_of(tmp_path / "a.parquet", [row], Fields(metadata=True))
+    texts = ["2026-01-02", "03:04:00", "2026-01-02T03:04:00", aware, "1:00:00", "1.50", ["2026-01-02"], 1]
+    assert found.metadata == {**dict(zip(values, texts, strict=True)), "h": {"of": texts[2]}}
+    with simindex.open(":memory:") as index:
+        index.insert_many([found])
+        assert index[1].metadata == found.metadata
 
 
 def test_parquet_that_cannot_be_read_is_an_error_with_its_place(tmp_path: Path) -> None:
