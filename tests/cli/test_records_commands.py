@@ -53,6 +53,7 @@ def test_get_shows_what_is_stored_and_reports_what_is_not(run: Run, pages: str) 
         "seen_at": record.seen_at.isoformat(),
     }
     assert (shown["id"], shown["fingerprint"]) == ("fox", line["fingerprint"])
+    assert shown["inserted at"] == f"{line['inserted_at'][:16]}Z"
     assert json.loads(shown["metadata"]) == {"page": 0}
     assert json.loads(run("get", pages, "7", "--int", "--json").out)["id"] == 7
 

@@ -119,6 +119,10 @@ def test_overview_of_an_index_without_minhash_is_of_distances(tmp_path: Path) ->
     assert found.clusters[0].members[1] == Member("b", 0, None, 0)
 
 
+def test_overview_of_one_document_has_one_part(tmp_path: Path) -> None:
+    assert overview(tmp_path / "i", {"a": OTHER}).fresh == [1.0]
+
+
 def test_overview_of_an_empty_index_is_empty(tmp_path: Path) -> None:
     found = overview(tmp_path / "i", {})
     assert (found.documents, found.num_clusters, found.fresh, found.clusters) == (0, 0, [], [])

@@ -317,6 +317,22 @@ def test_zeroed_meta_page_is_reported_by_its_number_alone(tmp_path: Path, page: 
     assert problems == [{"kind": "page", "message": message, "page": page}]
 
 
+@pytest.mark.parametrize("number", [0, 1, 1000, 2**63])
+def test_free_page_that_cannot_be_one_is_told(tmp_path: Path, number: int) -> None:
+    """A meta page, or one behind the end of the file."""
+    with simindex.open(tmp_path / "i", "x", SMALL) as index:
+        for key in range(5):
+            index.insert(key, [str(key)])
+    data = bytearray(data_of(tmp_path / "i").read_bytes())
+    leaf = lmdb_pages.free_root(data)
+    _, _, value = lmdb_pages.nodes(lmdb_pages.page(data, leaf))[0]
+    at = data.index(value, leaf * lmdb_pages.PAGE)
+    data[at + 8 : at + 16] = number.to_bytes(8, "little")
+    data_of(tmp_path / "i").write_bytes(data)
+    messages = [problem.message for problem in problems_of(tmp_path / "i")]
+    assert messages == ["expected free pages, each once, found others"]
+
+
 @pytest.mark.parametrize("field", ["number", "flags"])
 def test_header_of_a_large_value_is_looked_at(tmp_path: Path, field: str) -> None:
     with simindex.open(tmp_path / "i", "x", SMALL) as index:

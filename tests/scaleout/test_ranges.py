@@ -114,6 +114,18 @@ def test_pairs_of_partitions_by_ranges_are_those_of_one_index(
     assert {pair for pair, *_ in found} | stored == {pair for pair, *_ in wanted}
 
 
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_pair_with_the_first_or_last_key_of_all_is_in_one_range(count: int) -> None:
+    """Fingerprints of equal bits have the same key, the first or the last one, in every table."""
+    config = Config(num_perm=0, simhash=SimHashConfig(3))
+    origin = simindex.Sketcher(config).sketch("").origin
+    bits = [1, 0, 2**64 - 2, 2**64 - 1]
+    items = [(key, simindex.Sketch(0, None, each, None, origin)) for key, each in enumerate(bits)]
+    with partitioned([items], config) as partitions:
+        rows = pairs_by_range(partitions, asked_of(partitions[0], 0.5, "simhash", count))
+    assert sorted((a, b, distance) for a, b, _, distance in rows) == [(0, 1, 1), (2, 3, 1)]
+
+
 def test_pairs_of_runs_that_are_put_off_come_from_the_next_table_with_a_short_run() -> None:
     """A run: the sketches that have a band word of a table in common."""
     dice = Random(5)

@@ -95,11 +95,22 @@ def nodes(content: bytes) -> list[tuple[bytes, int, bytes]]:
     return found
 
 
-def main_root(data: bytes) -> int:
-    """The number of the page that has the names of the databases."""
+def _newest_roots(data: bytes | bytearray) -> tuple[int, int]:
+    """The numbers of the root pages of the free pages and of the names of the databases."""
     metas = [_HEADER.size + number * PAGE for number in (0, 1)]
     newest = max(metas, key=lambda at: struct.unpack_from("<Q", data, at + 24 + 2 * _DATABASE.size + 8))
-    return int(_DATABASE.unpack_from(data, newest + 24 + _DATABASE.size)[-1])
+    free, main = (_DATABASE.unpack_from(data, newest + 24 + at)[-1] for at in (0, _DATABASE.size))
+    return int(free), int(main)
+
+
+def free_root(data: bytes | bytearray) -> int:
+    """The number of the page that has the lists of free pages, where one page holds them."""
+    return _newest_roots(data)[0]
+
+
+def main_root(data: bytes) -> int:
+    """The number of the page that has the names of the databases."""
+    return _newest_roots(data)[1]
 
 
 def root(data: bytes, name: str) -> int:

@@ -98,6 +98,8 @@ def test_tune_expects_of_containment_what_a_query_finds(tmp_path: Path) -> None:
     unlike = {key: text for text, key in {text: key for key, text in LICENCES}.items()}
     report = tuning.tune(unlike.items())
     (setting,) = (each for each in report.settings if each.by == "containment")
+    shared = 2 * report.advice.threshold / (1 + report.advice.threshold)  # of two texts of one length
+    assert setting.threshold <= shared < setting.threshold + 0.01
     with simindex.open(tmp_path / "i", config=setting.config) as index:
         index.insert_many(unlike.items())
         answers = index.query_containment_many(list(unlike.values()), setting.threshold, texts=unlike)
